@@ -31,18 +31,27 @@ pub struct Browse {
 #[derive(Debug)]
 pub struct Browsed {
     pub messages: Vec<Peeked>,
+    /// Messages that are there and cannot be read.
+    pub damaged: u64,
     /// None at the end.
     pub next: Option<BrowseCursor>,
+}
+
+/// Why a message is not shown.
+enum Unseen {
+    /// It has left the queue since it was found.
+    Left,
+    Damaged,
 }
 
 impl Broker {
     /// Messages as they are, read back outside the queue's lock. Nothing is received, counted or
     /// journaled. Blocks for reads, mostly of the page cache. Messages that leave between the two
-    /// steps are left out.
+    /// steps are left out, and so are those that are damaged.
     pub fn browse(&self, queue: &SharedQueue, browse: &Browse) -> Result<Browsed, BrokerError> {
         // Ends what is due, so that no message is shown as hidden past its time.
         self.count_messages(queue);
-        let mut browsed = Browsed { messages: Vec::new(), next: Some(browse.from) };
+        let mut browsed = Browsed { messages: Vec::new(), damaged: 0, next: Some(browse.from) };
         let (mut visits, mut bytes) = (browse.max_visits, 0);
         while let Some(from) = browsed.next
             && browsed.messages.len() < browse.limit
@@ -60,7 +69,11 @@ impl Broker {
             };
             for view in page.messages {
                 bytes += view.delivery.record_len as usize;
-                browsed.messages.extend(self.look_at(queue, view)?);
+                match self.look_at(queue, view)? {
+                    Ok(peeked) => browsed.messages.push(peeked),
+                    Err(Unseen::Damaged) => browsed.damaged += 1,
+                    Err(Unseen::Left) => {}
+                }
             }
             browsed.next = page.next;
             if bytes >= browse.max_bytes {
@@ -87,22 +100,32 @@ impl Broker {
         at: SlotSeq,
     ) -> Result<Option<Peeked>, BrokerError> {
         let Some(view) = queue.lock().queue.find(at) else { return Ok(None) };
-        self.look_at(queue, view)
+        Ok(self.look_at(queue, view)?.ok())
     }
 
-    /// The message as it is; none if it left, or its record was moved away, since it was seen.
+    /// The message as it is.
     fn look_at(
         &self,
         queue: &SharedQueue,
-        view: MessageView,
-    ) -> Result<Option<Peeked>, BrokerError> {
-        match self.read_back(view) {
-            Ok(peeked) => Ok(Some(peeked)),
-            Err(error @ (ReadError::Gone(_) | ReadError::Damaged(_))) => {
-                tracing::debug!(queue = %queue.key(), %error, "message left out");
-                Ok(None)
+        mut view: MessageView,
+    ) -> Result<Result<Peeked, Unseen>, BrokerError> {
+        loop {
+            let (at, position) = (view.delivery.at, view.delivery.position);
+            let error = match self.read_back(view) {
+                Ok(peeked) => return Ok(Ok(peeked)),
+                Err(error @ (ReadError::Gone(_) | ReadError::Damaged(_))) => error,
+                Err(error) => return Err(crate::deliver::unreadable(&error)),
+            };
+            // Its record may have been moved on, for the log's sake.
+            let found = queue.lock().queue.find(at);
+            match found {
+                Some(again) if again.delivery.position != position => view = again,
+                Some(_) => {
+                    tracing::debug!(queue = %queue.key(), %error, "message left out");
+                    return Ok(Err(Unseen::Damaged));
+                }
+                None => return Ok(Err(Unseen::Left)),
             }
-            Err(error) => Err(crate::deliver::unreadable(&error)),
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use millrace_broker::Broker;
+use millrace_broker::{Broker, BrowseCursor};
 use millrace_wire::protocol::{Protocol, Target};
 use millrace_wire::query::Parameters;
 use millrace_wire::sqs::ReceivedMessage;
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::auth::{Auth, Caller};
 use crate::cloudwatch::Monitor;
-use crate::sqs::{Peek, Sqs, as_json};
+use crate::sqs::{Peek, Shown, Sqs, as_json};
 use crate::turns::Turns;
 use backup::Backups;
 
@@ -132,11 +132,18 @@ impl Admin {
             .or(of_path.as_deref());
         let peek = peek(queue_url, parameters)?;
         let _turn = self.peeks.take(&caller.account).await;
-        let messages = sqs.peek(request, caller, peek).await?;
-        encode_apart(messages, target.protocol, request_id.to_owned()).await.map_err(|error| {
+        let Shown { messages, damaged, next } = sqs.peek(request, caller, peek).await?;
+        let encoded = encode_apart(messages, target.protocol, request_id.to_owned()).await;
+        let mut response = encoded.map_err(|error| {
             tracing::error!(%error, "messages were not encoded");
             ApiError::internal_failure()
-        })
+        })?;
+        let next = next.map_or("end".to_owned(), |next| next.encode());
+        response.headers.push(("x-millrace-next", next));
+        if damaged > 0 {
+            response.headers.push(("x-millrace-damaged", damaged.to_string()));
+        }
+        Ok(response)
     }
 
     async fn advance(&self, request: &Request<'_>) -> Result<Response, ApiError> {
@@ -160,11 +167,15 @@ impl Admin {
 fn peek<'a>(queue_url: Option<&'a str>, parameters: &Parameters<'_>) -> Result<Peek<'a>, ApiError> {
     let flag = |name: &str| matches!(parameters.get(name), Some("true" | "True" | "1"));
     let limit = parameters.get("Limit").map_or(Ok(usize::MAX), str::parse);
+    let from = parameters.get("From").map_or(Some(BrowseCursor::default()), BrowseCursor::decode);
     Ok(Peek {
         queue_url,
         shows_in_flight: flag("ShowInvisible"),
         shows_delayed: flag("ShowDelayed"),
         limit: limit.map_err(|_| ApiError::invalid_parameter_value("Limit must be a number."))?,
+        from: from.ok_or_else(|| {
+            ApiError::invalid_parameter_value("From must be what x-millrace-next said.")
+        })?,
     })
 }
 

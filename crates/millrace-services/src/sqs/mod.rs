@@ -35,7 +35,7 @@ use millrace_wire::{ApiError, Request, RequestOrigin};
 
 pub(crate) use access::allows;
 pub use declare::DeclaredQueue;
-pub(crate) use peek::{Peek, as_json};
+pub(crate) use peek::{Peek, Shown, as_json};
 use recently_deleted::RecentlyDeleted;
 
 use crate::auth::Caller;

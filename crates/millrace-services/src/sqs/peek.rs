@@ -1,6 +1,8 @@
 //! `/_aws/sqs/messages`: all messages of a queue without receiving them, in the form that tools of
 //! other servers look for. `ShowInvisible` adds those in flight, `ShowDelayed` the delayed, `Limit`
-//! says how many are enough. An answer is never so large that clients refuse it.
+//! says how many are enough. An answer is never so large that clients refuse it: the header
+//! `x-millrace-next` says what `From` the next one is to begin with, or `end`. Whoever asks page by
+//! page sees each message once that is in the queue all the while, the oldest first.
 
 use std::borrow::Cow;
 
@@ -39,16 +41,27 @@ pub(crate) struct Peek<'a> {
     pub(crate) shows_delayed: bool,
     /// Messages at the most.
     pub(crate) limit: usize,
+    pub(crate) from: BrowseCursor,
+}
+
+/// What a peek has shown.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) messages: Vec<ReceivedMessage>,
+    /// Messages in between that cannot be read.
+    pub(crate) damaged: u64,
+    /// None at the end.
+    pub(crate) next: Option<BrowseCursor>,
 }
 
 impl Sqs {
-    /// The oldest messages of a queue.
+    /// The oldest messages of a queue, or those behind them.
     pub(crate) async fn peek(
         &self,
         http: &Request<'_>,
         caller: &Caller<'_>,
         peek: Peek<'_>,
-    ) -> Result<Vec<ReceivedMessage>, ApiError> {
+    ) -> Result<Shown, ApiError> {
         let request = SqsRequest {
             caller,
             trace_header: None,
@@ -66,11 +79,11 @@ impl Sqs {
             MessageState::Delayed => peek.shows_delayed,
             MessageState::Free => false,
         };
-        let (mut messages, mut seen, mut seen_bytes, mut answer_bytes) = (Vec::new(), 0, 0, 0);
+        let (mut seen, mut seen_bytes, mut answer_bytes) = (0, 0, 0);
         self.broker.catch_up(&queue).await;
-        let mut next = Some(BrowseCursor::default());
-        while let Some(from) = next
-            && messages.len() < peek.limit
+        let mut shown = Shown { messages: Vec::new(), damaged: 0, next: Some(peek.from) };
+        while let Some(from) = shown.next
+            && shown.messages.len() < peek.limit
             && answer_bytes < ANSWER_BYTES_MAX
             && seen < SEEN_MAX
             && seen_bytes < SEEN_BYTES_MAX
@@ -78,13 +91,15 @@ impl Sqs {
             let page = Browse {
                 filter: BrowseFilter::All,
                 from,
-                limit: PAGE.min(SEEN_MAX - seen),
+                // No more than may be shown: the next answer goes on behind what was seen.
+                limit: PAGE.min(SEEN_MAX - seen).min(peek.limit - shown.messages.len()),
                 max_visits: PAGE_VISITS,
                 max_bytes: PAGE_BYTES.min(SEEN_BYTES_MAX - seen_bytes),
             };
             let browsed = self.broker.browse(&queue, &page);
             let browsed = browsed.map_err(error::of_broker)?;
-            next = browsed.next;
+            shown.next = browsed.next;
+            shown.damaged += browsed.damaged;
             seen += browsed.messages.len();
             let bytes = browsed.messages.iter().map(|seen| seen.delivery.record_len as usize);
             seen_bytes += bytes.sum::<usize>();
@@ -92,12 +107,11 @@ impl Sqs {
             for peeked in wanted {
                 let message = as_received(peeked, kind);
                 answer_bytes += encoded_bytes(&message);
-                messages.push(message);
+                shown.messages.push(message);
             }
             tokio::task::yield_now().await;
         }
-        messages.truncate(peek.limit);
-        Ok(messages)
+        Ok(shown)
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use clap::Args;
 use millrace_client::sqs::{Action, Protocol, SqsClient, SqsOptions, Wait};
 use millrace_client::transport::{
-    Call, Endpoint, Head, Lane, Repeat, StreamedBody, TransportError, TransportOptions,
+    Answer, Call, Endpoint, Head, Lane, Repeat, StreamedBody, TransportError, TransportOptions,
 };
 use millrace_client::{AwsSettings, CallError, CallErrorKind, Credentials, Url};
 use serde_json::{Map, Value, json};
@@ -41,6 +41,25 @@ pub(super) struct Sqs {
     client: SqsClient,
     /// Flags or environment name it: then it is meant, whatever a queue's URL says.
     is_named: bool,
+}
+
+/// What a server shows of a queue at a time.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) messages: Vec<Value>,
+    /// Messages in between that the server cannot read.
+    pub(super) damaged: u64,
+    pub(super) next: Next,
+}
+
+/// Where a queue goes on behind what was shown of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// To be asked for as `From`.
+    From(String),
+    End,
+    /// The server does not page: there may be more.
+    Untold,
 }
 
 /// A URL that somebody gave, and where. The text is not for people: it may hold a password.
@@ -240,12 +259,13 @@ impl Sqs {
     }
 
     /// Messages as a server shows them that can do so without receiving; `query` says which. The
-    /// server shows only so many bytes.
-    pub(super) async fn peek(&self, queue_url: &str, query: &str) -> Result<Vec<Value>> {
+    /// server shows only so many at a time.
+    pub(super) async fn peek(&self, queue_url: &str, query: &str) -> Result<Shown> {
         let body = json!({ "QueueUrl": queue_url }).to_string();
         let path = "/_aws/sqs/messages";
         let answer = self.client.call_at(path, query, Action::RECEIVE_MESSAGE, body.into()).await;
-        let answer = answer.and_then(|answer| parse(&answer.body)).map_err(|error| {
+        let shown = |answer: Answer| Ok((parse(&answer.body)?, answer));
+        let (messages, answer) = answer.and_then(shown).map_err(|error| {
             let cannot = "messages can be shown without receiving them by Millrace only, not by \
                           Amazon SQS";
             if matches!(error.kind, CallErrorKind::Refused | CallErrorKind::Malformed) {
@@ -253,7 +273,16 @@ impl Sqs {
             }
             self.named(error).into()
         })?;
-        Ok(list(&answer, "Messages").to_vec())
+        let damaged = answer.header("x-millrace-damaged").and_then(|count| count.parse().ok());
+        Ok(Shown {
+            messages: list(&messages, "Messages").to_vec(),
+            damaged: damaged.unwrap_or_default(),
+            next: match answer.header("x-millrace-next") {
+                None => Next::Untold,
+                Some("end") => Next::End,
+                Some(from) => Next::From(from.to_owned()),
+            },
+        })
     }
 
     /// A call of a path that only Millrace has, signed as those of SQS are; the path says what is

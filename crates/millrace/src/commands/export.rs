@@ -1,7 +1,8 @@
 //! `export`: a queue's messages as JSON lines, in the form of ReceiveMessage.
 //!
-//! Without `--consume` nothing changes, but the server shows only so many messages: if it holds
-//! more, the command fails rather than write a part. With it, messages are deleted after they were
+//! Without `--consume` nothing changes: the queue is looked through page by page, so memory is bounded
+//! however deep it is. Where a server shows only the first of them, the command fails rather than
+//! write a part. With it, messages are deleted after they were
 //! written and flushed; one that was written and not deleted is there again, never the reverse.
 
 use std::fs::File;
@@ -13,11 +14,11 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::Value;
 
-use super::connection::ConnectionFlags;
+use super::connection::{ConnectionFlags, Next};
 use super::queue::messages_held;
 use super::receive::{Asked, delete, receive};
 use super::send::first_signal;
-use super::{Sqs, peek};
+use super::{Sqs, peek, peek::Pages};
 use crate::logging::tell;
 use millrace_process::visible;
 
@@ -87,19 +88,34 @@ async fn write_all(
             }
         }
     } else {
-        let before = count(sqs, url).await?;
-        let messages = sqs.peek(url, peek::ALL).await?;
-        // Some may have come or gone meanwhile.
-        let held = before.min(count(sqs, url).await?);
-        if held > messages.len() as u64 {
-            bail!(
-                "the queue holds {held} messages, the server shows {} without receiving them; \
-                 export them with --consume",
-                messages.len()
-            );
+        write_pages(sqs, url, out, written).await?;
+    }
+    Ok(())
+}
+
+async fn write_pages(sqs: &Sqs, url: &str, out: &mut Sink, written: &mut usize) -> Result<()> {
+    let before = count(sqs, url).await?;
+    let query = format!("&{}", peek::ALL);
+    let mut pages = Pages::new(sqs, url, &query);
+    let mut damaged = 0;
+    while let Some(page) = pages.next(usize::MAX).await? {
+        if *pages.rest() == Next::Untold {
+            // Some may have come or gone meanwhile.
+            let held = before.min(count(sqs, url).await?);
+            if held > page.messages.len() as u64 {
+                bail!(
+                    "the queue holds {held} messages, the server shows {} without receiving them; \
+                     export them with --consume",
+                    page.messages.len()
+                );
+            }
         }
-        out.write(&messages)?;
-        *written += messages.len();
+        out.write(&page.messages)?;
+        *written += page.messages.len();
+        damaged += page.damaged;
+    }
+    if damaged > 0 {
+        bail!("{damaged} messages are damaged on the server's disk and are left out");
     }
     Ok(())
 }

@@ -6,13 +6,51 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 
-use super::connection::ConnectionFlags;
+use super::connection::{ConnectionFlags, Next, Shown};
 use super::message::{Form, attribute};
-use super::output;
+use super::{Sqs, output};
 use crate::logging::tell;
 
 /// So that messages of every state are shown.
 pub(super) const ALL: &str = "ShowDelayed=true&ShowInvisible=true";
+
+/// Messages that are asked for at a time.
+const PAGE: usize = 1_000;
+
+/// A look through a queue, oldest first, page by page.
+pub(super) struct Pages<'a> {
+    sqs: &'a Sqs,
+    url: &'a str,
+    /// Which messages are to be shown.
+    query: &'a str,
+    next: Next,
+    is_begun: bool,
+}
+
+impl<'a> Pages<'a> {
+    pub(super) fn new(sqs: &'a Sqs, url: &'a str, query: &'a str) -> Pages<'a> {
+        Pages { sqs, url, query, next: Next::Untold, is_begun: false }
+    }
+
+    /// Up to `most` messages, perhaps none; `None` at the end.
+    pub(super) async fn next(&mut self, most: usize) -> Result<Option<Shown>> {
+        let from = match &self.next {
+            Next::From(from) => format!("&From={from}"),
+            Next::Untold if !self.is_begun => String::new(),
+            Next::End | Next::Untold => return Ok(None),
+        };
+        let (query, limit) = (self.query, most.min(PAGE));
+        let shown = self.sqs.peek(self.url, &format!("Limit={limit}{query}{from}")).await?;
+        self.next = shown.next.clone();
+        self.is_begun = true;
+        Ok(Some(shown))
+    }
+
+    /// Where the queue goes on.
+    pub(super) fn rest(&self) -> &Next {
+        &self.next
+    }
+}
 
 #[derive(Args, Debug)]
 pub(crate) struct PeekFlags {
@@ -34,22 +72,28 @@ pub(crate) struct PeekFlags {
 pub(super) async fn run(flags: &PeekFlags) -> Result<()> {
     let sqs = flags.connection.connect_to(&flags.queue)?;
     let url = sqs.url(&flags.queue).await?;
-    // One more, to tell whether there are more.
-    let limit = format!("Limit={}", flags.max.saturating_add(1));
-    let query = if flags.all { format!("{ALL}&{limit}") } else { limit };
-    let messages = sqs.peek(&url, &query).await?;
     let form = Form::new(flags.json);
-    for message in messages.iter().take(flags.max.get()) {
-        let shown = form.of(message);
-        match (form, state(message)) {
-            (Form::Body, Some(state)) => output::line(&format!("[{state}] {shown}"))?,
-            _ => output::line(&shown)?,
+    let query = if flags.all { format!("&{ALL}") } else { String::new() };
+    let mut pages = Pages::new(&sqs, &url, &query);
+    let (mut left, mut has_shown) = (flags.max.get(), false);
+    // One more, to tell whether there are more.
+    while let Some(page) = pages.next(left.saturating_add(1)).await? {
+        for message in page.messages.iter().take(left) {
+            let shown = form.of(message);
+            match (form, state(message)) {
+                (Form::Body, Some(state)) => output::line(&format!("[{state}] {shown}"))?,
+                _ => output::line(&shown)?,
+            }
         }
+        has_shown |= !page.messages.is_empty();
+        if page.messages.len() > left {
+            tell("there are more");
+            break;
+        }
+        left -= page.messages.len();
     }
-    if messages.is_empty() {
+    if !has_shown {
         tell("no message");
-    } else if messages.len() > flags.max.get() {
-        tell("there are more");
     }
     Ok(())
 }

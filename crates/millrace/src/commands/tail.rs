@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use millrace_client::{CallError, CallErrorKind};
 
-use super::connection::{ConnectionFlags, text};
+use super::connection::{ConnectionFlags, Shown, text};
 use super::export::count;
 use super::message::Form;
 use super::receive::{Asked, delete, receive};
@@ -68,7 +68,8 @@ pub(super) async fn run(flags: &TailFlags) -> Result<()> {
     let mut is_silent = !flags.from_start;
     let mut has_looked = false;
     loop {
-        let Some(messages) = outages.pass(sqs.peek(&url, peek::ALL).await).await? else { continue };
+        let shown = outages.pass(sqs.peek(&url, peek::ALL).await).await?;
+        let Some(Shown { messages, .. }) = shown else { continue };
         if !std::mem::replace(&mut has_looked, true) {
             // Counted before and after: what came or went meanwhile is not what is left out.
             tell_of_more(messages.len(), held.min(count(&sqs, &url).await?));
