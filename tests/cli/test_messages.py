@@ -24,6 +24,16 @@ class Stub(FakeService):
         return 200 if target == "/" else 404, "application/json", b"{}"
 
 
+class Old(FakeService):
+    """Shows the first of a queue's messages, and does not say that there are more."""
+
+    def take(self, method, target, headers, body):
+        count = {"Attributes": {"ApproximateNumberOfMessages": "10050"}}
+        shown = {"Messages": [{"Body": "x"}] * 10_000}
+        answer = shown if target.startswith("/_aws/") else count
+        return 200, "application/json", json.dumps(answer).encode()
+
+
 def test_sent_message_has_body_attributes_and_group(millrace, queue, fifo, receive):
     url, ordered = queue(), fifo()
     sent = millrace("send", url, "hello", "--attribute", "a=b=c", "--attribute", "n:Number=4").stdout.strip()
@@ -249,11 +259,64 @@ def test_what_was_taken_out_can_be_put_back_at_once(millrace, fifo, counts):
     assert counts(url) == (2, 0, 0)
 
 
-def test_export_writes_nothing_rather_than_a_part(millrace, queue):
-    url = queue()
-    millrace("send", url, "--lines", stdin="x\n" * 10_050)
+DEEP = 25_000
 
-    refused = millrace("export", url, expect=1)
+
+@pytest.fixture
+def deep(millrace, queue):
+    """A queue deeper than what a server shows at a time."""
+    url = queue()
+    millrace("send", url, "--lines", stdin="".join(f"{n}\n" for n in range(DEEP)))
+    return url
+
+
+def test_deep_queue_is_exported_whole_and_in_order(millrace, deep, tmp_path, counts):
+    file = tmp_path / "messages.jsonl"
+
+    told = millrace("export", deep, "--output", str(file)).stderr
+
+    assert f"{DEEP} messages written" in told
+    assert [int(json.loads(line)["Body"]) for line in file.read_text().splitlines()] == list(range(DEEP))
+    assert counts(deep) == (DEEP, 0, 0)
+
+
+def test_export_of_a_queue_that_changes_writes_what_stays_once(server, millrace, deep):
+    """Consumers take from the old end, producers send to the other."""
+    command = [binary(), "export", deep, "--endpoint", server.endpoint]
+    with running(command, stdout=subprocess.PIPE, text=True) as export:
+        lines = [export.stdout.readline() for _ in range(10)]
+        # It waits for its reader.
+        taken = {message["Body"] for _ in range(20) for message in take(server, deep)}
+        millrace("send", deep, "--lines", stdin="".join(f"{n}\n" for n in range(DEEP, DEEP + 100)))
+        lines += export.stdout.read().splitlines()
+        assert export.wait(30) == 0
+
+    bodies = [int(json.loads(line)["Body"]) for line in lines]
+    assert bodies == sorted(set(bodies))
+    assert set(range(DEEP + 100)) - set(bodies) <= set(map(int, taken))
+
+
+def take(server, url):
+    """Ten messages, deleted."""
+    api = JsonApi(server.endpoint)
+    messages = api.call("ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    entries = [{"Id": str(n), "ReceiptHandle": m["ReceiptHandle"]} for n, m in enumerate(messages)]
+    assert "Failed" not in api.call("DeleteMessageBatch", QueueUrl=url, Entries=entries)
+    return messages
+
+
+def test_peek_shows_as_many_as_it_is_asked_for(millrace, deep):
+    shown = millrace("peek", deep, "--max", "12000")
+
+    assert shown.stdout.splitlines() == [str(n) for n in range(12_000)]
+    assert "there are more" in shown.stderr
+    assert "there are more" not in millrace("peek", deep, "--max", str(DEEP)).stderr
+
+
+def test_export_writes_nothing_rather_than_a_part(millrace):
+    """At a server that shows messages and does not say where they go on."""
+    with contextlib.closing(Old()) as old:
+        refused = millrace("export", f"{old.endpoint}/000000000000/q", endpoint=old.endpoint, expect=1)
 
     assert "holds 10050 messages" in refused.stderr and "--consume" in refused.stderr
     assert refused.stdout == ""
