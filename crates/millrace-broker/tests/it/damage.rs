@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_broker::{Broker, MoveTaskStatus, ReceiveRequest, SharedQueue};
+use millrace_broker::{
+    Broker, Browse, BrowseCursor, BrowseFilter, MoveTaskStatus, ReceiveRequest, SharedQueue,
+};
 use millrace_core::{Clock, SystemClock};
 use millrace_journal::{Fault, FileSystem, GroupCommit, RealFileSystem, SimFileSystem};
 
@@ -66,6 +68,26 @@ fn a_receive_looks_past_damaged_messages_for_others() {
     assert!(nothing.is_empty());
     assert_eq!(queue.counts().in_flight, 3, "hidden, their receives counted");
     assert_eq!(broker.queue_figures(&queue).totals.messages_left_out, 2);
+}
+
+#[test]
+fn a_look_through_the_queue_counts_damaged_messages_and_shows_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, broker) = open(RealFileSystem::new(), dir.path());
+    let queue = send_three(&log, &broker);
+    damage(dir.path(), b"second message!");
+
+    let browse = Browse {
+        filter: BrowseFilter::All,
+        from: BrowseCursor::default(),
+        limit: 10,
+        max_visits: 10,
+        max_bytes: 1 << 20,
+    };
+    let browsed = broker.browse(&queue, &browse).unwrap();
+
+    assert_eq!((browsed.messages.len(), browsed.damaged), (2, 1));
+    broker.close();
 }
 
 #[test]

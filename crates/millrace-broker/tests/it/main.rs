@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod behind;
+mod browse;
 mod crowded;
 mod damage;
 mod drivers;

@@ -3,6 +3,7 @@
 mod descriptors;
 mod early;
 mod idle;
+mod streamed;
 
 use std::sync::Arc;
 use std::time::Duration;
