@@ -42,6 +42,7 @@ NOT_RUN = {
         ],
     },
     "needs several hosts, or a service with an account": {
+        "docs/backup.md": ["millrace backup /mnt/backup/2026-11-28 --endpoint https://queues.example.com"],
         "docs/bench.md": [
             "host-a$ millrace bench node --listen 10.0.0.1:7345",
             "millrace bench sdb-csv --endpoint https://sdb.amazonaws.com --sign env",
@@ -58,6 +59,7 @@ NOT_RUN = {
         ],
     },
     "changes the machine, or needs a container engine": {
+        "docs/backup.md": ["systemctl stop millrace"],
         "docs/install.md": [
             "tar xf dist/millrace-*-linux-x86_64.tar.gz",
             "apt install ./dist/millrace_*_amd64.deb      # or: dnf install ./dist/millrace-*.x86_64.rpm",

@@ -5,7 +5,7 @@
 //! start on it. Files are for nobody else, whatever the archive says of them.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, BufWriter, Read};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -23,6 +23,8 @@ const PARTS: [&str; 2] = ["journal", "metrics"];
 const END: &str = "end.json";
 const END_BYTES: u64 = 4096;
 const WRITE_BYTES: usize = 1 << 20;
+/// Written between two syncs. A server that commits to the same disk may have to wait for one.
+const SYNC_BYTES: usize = 4 << 20;
 
 /// A directory that gets a copy.
 #[derive(Clone, Debug)]
@@ -30,6 +32,12 @@ pub(crate) struct Copy {
     dir: PathBuf,
     /// By us.
     is_made: bool,
+}
+
+/// A file that is synced while it is written.
+struct Synced {
+    file: File,
+    unsynced_bytes: usize,
 }
 
 /// What a server says at the end of an archive.
@@ -149,10 +157,10 @@ impl Copy {
     fn write(&self, path: &Path, entry: &mut Entry<'_, impl Read>) -> Result<u64> {
         let writing = || format!("writing {}", self.dir.join(path).display());
         let file = create(&self.dir.join(path)).with_context(writing)?;
-        let mut out = BufWriter::with_capacity(WRITE_BYTES, file);
+        let mut out = BufWriter::with_capacity(WRITE_BYTES, Synced { file, unsynced_bytes: 0 });
         let written = io::copy(entry, &mut out).with_context(writing)?;
-        let file =
-            out.into_inner().map_err(io::IntoInnerError::into_error).with_context(writing)?;
+        let out = out.into_inner().map_err(io::IntoInnerError::into_error);
+        let file = out.with_context(writing)?.file;
         if written < entry.size() {
             bail!("the server ended the backup early: its log says why");
         }
@@ -179,6 +187,22 @@ impl Copy {
         {
             bail!("the backup is damaged: it ends elsewhere than the server says");
         }
+        Ok(())
+    }
+}
+
+impl Write for Synced {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.unsynced_bytes += written;
+        if self.unsynced_bytes >= SYNC_BYTES {
+            self.file.sync_data()?;
+            self.unsynced_bytes = 0;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }

@@ -18,6 +18,8 @@ use crate::logging::tell;
 
 /// Pieces that came and are not written: the disk may be slower than the network.
 const PIECES_WAITING: usize = 16;
+/// A server on the same machine has work that cannot wait.
+const NICENESS: i32 = 10;
 
 #[derive(Args, Debug)]
 pub(crate) struct BackupFlags {
@@ -37,12 +39,15 @@ pub(super) async fn run(flags: &BackupFlags) -> Result<()> {
     let sqs = flags.connection.connect()?;
     // To check the journal all its segments are opened.
     crate::limits::raise_open_files();
+    // Where that is not allowed the copy competes with others.
+    let _ = rustix::process::nice(NICENESS);
     let copy = Copy::begin(&flags.directory)?;
     let taken = take(&sqs, &copy).await;
     let Copied { segments, size_bytes } = taken.inspect_err(|_| copy.give_up())?;
     copy.finish()?;
     let (dir, bytes) = (flags.directory.display(), output::thousands(size_bytes));
-    tell(&format!("{dir}: a backup of {bytes} bytes, {segments} segments, checked"));
+    let plural = if segments == 1 { "" } else { "s" };
+    tell(&format!("{dir}: a backup of {bytes} bytes, {segments} segment{plural}, checked"));
     Ok(())
 }
 
