@@ -245,3 +245,125 @@ fn parent(dir: &Path) -> PathBuf {
         _ => PathBuf::from("."),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use millrace_journal::{
+        GroupCommit, GroupOptions, LocalJournal, LocalOptions, Purpose, Record,
+    };
+    use tar::{Builder, Header};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    type Files = Vec<(String, Vec<u8>)>;
+
+    /// The files of a backup of a small journal, its end last.
+    fn files() -> Files {
+        let dir = TempDir::new().unwrap();
+        let options = LocalOptions { segment_bytes: 64 << 10, ..LocalOptions::default() };
+        let opened = LocalJournal::open(RealFileSystem::new(), dir.path(), options, &mut |_| {});
+        let log: Arc<GroupCommit> =
+            GroupCommit::new(Box::new(opened.unwrap().0), GroupOptions::default());
+        let record = Record { index: b"index", payload: &[7; 10_000] };
+        for _ in 0..20 {
+            let reservation = log.reserve(record.encoded_bytes(), Purpose::Store).unwrap();
+            log.append(reservation, &[record], &mut Vec::new());
+            while log.commit_step() {}
+        }
+        let pinned = log.pin().unwrap();
+        let (segments, tail) = (pinned.segments(), pinned.tail());
+        let mut files = Files::new();
+        let mut put = |name: &str, _, reader: &mut dyn Read| {
+            let mut contents = Vec::new();
+            reader.read_to_end(&mut contents)?;
+            files.push((format!("journal/{name}"), contents));
+            Ok(())
+        };
+        pinned.copy(&mut put).unwrap();
+        let tail = [tail.segment().0, tail.offset()];
+        let end = serde_json::json!({ "segments": segments, "tail": tail }).to_string();
+        files.push((END.to_owned(), end.into_bytes()));
+        files
+    }
+
+    fn archive(files: &Files) -> Vec<u8> {
+        let mut archive = Builder::new(Vec::new());
+        for (path, contents) in files {
+            let mut header = Header::new_ustar();
+            header.set_size(contents.len() as u64);
+            header.set_mode(0o666);
+            archive.append_data(&mut header, path, contents.as_slice()).unwrap();
+        }
+        archive.into_inner().unwrap()
+    }
+
+    /// What a copy of this archive comes to, and that it is known as unfinished if that is a
+    /// failure.
+    fn filled(archive: &[u8]) -> Result<Copied, String> {
+        let above = TempDir::new().unwrap();
+        let dir = above.path().join("copy");
+        let copy = Copy::begin(&dir).unwrap();
+        let filled = copy.fill(archive).map_err(|error| format!("{error:#}"));
+        assert!(refuse_unfinished(&dir).is_err());
+        match &filled {
+            Ok(_) => copy.finish().unwrap(),
+            Err(_) => copy.give_up(),
+        }
+        assert_eq!(dir.exists(), filled.is_ok());
+        refuse_unfinished(&dir).unwrap();
+        filled
+    }
+
+    #[test]
+    fn whole_archive_becomes_a_copy() {
+        let files = files();
+
+        let copied = filled(&archive(&files)).unwrap();
+
+        assert_eq!(copied.segments, 4);
+        let bytes: usize = files.iter().map(|(_, contents)| contents.len()).sum();
+        assert_eq!(copied.size_bytes, (bytes - files.last().unwrap().1.len()) as u64);
+    }
+
+    #[test]
+    fn an_archive_that_ends_anywhere_is_refused() {
+        let whole = archive(&files());
+        let padding = 1_024;
+
+        for length in (0..whole.len() - padding - 512).step_by(7_919) {
+            let refused = filled(&whole[..length]).unwrap_err();
+            assert!(refused.contains("early") || refused.contains("reading"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_or_missing_part_of_the_journal_is_found() {
+        for (number, at) in [(0, 5_000), (2, 20), (3, 9_000)] {
+            let mut files = files();
+            files[number].1[at] ^= 1;
+            let refused = filled(&archive(&files)).unwrap_err();
+            assert!(refused.contains("damaged"), "{refused}");
+        }
+        for number in [0, 2, 3] {
+            let mut files = files();
+            files.remove(number);
+            let refused = filled(&archive(&files)).unwrap_err();
+            assert!(refused.contains("the backup is damaged"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_part_of_a_backup_is_not_written() {
+        let names = ["other", "other/a", "journal", "journal/a/b", "journal/.a", "metrics/a b"];
+        for name in names {
+            let refused = filled(&archive(&vec![(name.to_owned(), vec![1])])).unwrap_err();
+            assert!(refused.contains("is no part of a backup"), "{refused}");
+        }
+        for path in ["/journal/a", "../journal/a", "journal/../a", "journal/.."] {
+            assert!(!is_part(Path::new(path)), "{path}");
+        }
+    }
+}

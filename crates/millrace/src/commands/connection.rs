@@ -297,8 +297,7 @@ impl Sqs {
     pub(super) async fn backup(&self) -> Result<StreamedBody> {
         let begun = self.client.stream_at("/_millrace/backup", Action::LIST_QUEUES, Bytes::new());
         begun.await.map_err(|error| {
-            let cannot =
-                "a backup can be taken of a running Millrace only, of version 0.3 or later";
+            let cannot = "this server takes no backups: it is no Millrace, or an older one";
             match error.kind {
                 CallErrorKind::Malformed => anyhow::Error::new(error).context(cannot),
                 _ => self.named(error).into(),
