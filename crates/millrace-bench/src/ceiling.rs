@@ -8,6 +8,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::{HashMap, VecDeque},
     io::Write,
+    net::SocketAddr,
     path::PathBuf,
     rc::Rc,
     sync::Arc,
@@ -17,6 +18,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use memchr::{memchr, memmem};
+use millrace_process::listen_address;
 use rustls::{
     ServerConfig,
     crypto::ring,
@@ -46,8 +48,8 @@ const BUFFER_BYTES: usize = 32 << 10;
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
     /// Address to listen on
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9324")]
-    listen: String,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9324", value_parser = listen_address)]
+    listen: SocketAddr,
     /// Close each connection after so many answers, and say so in the last; 0 means never
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     close_after: u64,
@@ -70,12 +72,12 @@ struct Queue {
 #[derive(Default)]
 struct Queues {
     by_name: RefCell<HashMap<Vec<u8>, Rc<Queue>>>,
-    address: Cell<Option<std::net::SocketAddr>>,
+    address: Cell<Option<SocketAddr>>,
 }
 
 /// Serves until the process ends; prints the address first.
 pub(crate) fn serve(flags: &Flags) -> Result<()> {
-    let (listen, close_after) = (flags.listen.as_str(), flags.close_after);
+    let (listen, close_after) = (flags.listen, flags.close_after);
     let runtime = crate::runtime::current_thread()?;
     LocalSet::new().block_on(&runtime, async {
         let listener =

@@ -2,11 +2,12 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use millrace_process::{CompletionsFlags, ManFlags, print_completions, write_manual};
 
 use crate::{
     ceiling, load, micro, node,
     scenarios::{Flags, ab, drain, http, pc, poll, position, rate, sdb_csv, suite, sweep},
-    shell, targets,
+    targets,
 };
 
 /// Flags that make no sense, alone or together.
@@ -57,9 +58,9 @@ pub enum Command {
     /// Time codecs, signatures and digests on one core
     Micro,
     /// Print a shell's completions
-    Completions(shell::CompletionsFlags),
+    Completions(CompletionsFlags),
     /// Write manual pages
-    Man(shell::ManFlags),
+    Man(ManFlags),
 }
 
 /// Runs a command; its result goes to standard output.
@@ -85,7 +86,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Ceiling(flags) => ceiling::serve(&flags),
         Command::Targets(flags) => targets::run_command(flags),
         Command::Micro => micro::run(),
-        Command::Completions(flags) => shell::completions(&flags),
-        Command::Man(flags) => shell::man(&flags),
+        Command::Completions(flags) => Ok(print_completions("millrace-bench", &flags)?),
+        Command::Man(flags) => write_manual::<Cli>(&flags),
     }
 }

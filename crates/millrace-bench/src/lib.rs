@@ -23,7 +23,6 @@ mod report;
 mod runtime;
 mod scenarios;
 mod server;
-mod shell;
 mod statistics;
 mod targets;
 mod tls;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use millrace_bench::{Cli, UsageError};
-use millrace_process::{follow_parent, parse_arguments, visible};
+use millrace_process::{answer_shell, follow_parent, parse_arguments, visible};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -11,6 +11,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Exit codes: 0 done, 1 failed, 2 wrong flags.
 fn main() -> ExitCode {
     follow_parent();
+    answer_shell::<Cli>();
     match millrace_bench::run(parse_arguments::<Cli>().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, ErrorKind, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -22,7 +22,7 @@ const REQUEST_MAX: usize = 8 << 10;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// For [`serve`].
-pub(super) fn bind(address: &str) -> Result<TcpListener> {
+pub(super) fn bind(address: SocketAddr) -> Result<TcpListener> {
     let listener = TcpListener::bind(address).with_context(|| format!("listening on {address}"))?;
     listener.set_nonblocking(true).context("listening")?;
     Ok(listener)
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_scrape_sees_the_sums() {
-        let listener = bind("127.0.0.1:0").unwrap();
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let live = Arc::new(Live::default());
         let seen = Arc::clone(&live);

@@ -1,6 +1,7 @@
 //! Who watches a run, and by what: threads that end with it.
 
 use std::{
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -11,6 +12,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
+use millrace_process::{listen_address, parse_duration};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
@@ -18,18 +20,18 @@ use super::{
     push::Gateway,
     terminal::{self, FullScreen},
 };
-use crate::{leftovers, progress::Progress, scenarios::duration, tls::Trust, watcher::Watcher};
+use crate::{leftovers, progress::Progress, tls::Trust, watcher::Watcher};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WatchFlags {
     /// Serve the series of the running measurement at /metrics of this address, for Prometheus
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
+    listen: Option<SocketAddr>,
     /// Push the series to a Prometheus Pushgateway, or to an importer of its text format
     #[arg(long, value_name = "URL")]
     push: Option<String>,
     /// Time between pushes
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = push_interval, requires = "push")]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = push_interval, requires = "push")]
     push_interval: Duration,
     /// Show the running measurement on the whole terminal
     #[arg(long)]
@@ -89,7 +91,7 @@ impl Watch {
             })?;
         }
         if let Some(address) = &flags.listen {
-            let (listener, live) = (listen::bind(address)?, Arc::clone(live));
+            let (listener, live) = (listen::bind(*address)?, Arc::clone(live));
             // The port may have been left open.
             let address = listener.local_addr().context("local address")?;
             crate::output::tell(&format!("metrics at http://{address}/metrics"));
@@ -132,7 +134,7 @@ impl Interrupts {
 }
 
 fn push_interval(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
+    match parse_duration(text).map_err(|error| error.to_string())? {
         interval if interval > PUSH_MOST => Err("24h is the longest".to_owned()),
         interval => Ok(interval),
     }
@@ -195,7 +197,7 @@ mod tests {
     fn no_push_interval_is_longer_than_a_day() {
         assert_eq!(push_interval("24h"), Ok(PUSH_MOST));
         assert_eq!(push_interval("24.1h"), Err("24h is the longest".to_owned()));
-        assert!(push_interval("5000000000000000h").is_err() && push_interval("1").is_err());
+        assert!(push_interval("5000000000000000h").is_err() && push_interval("1min").is_err());
     }
 
     #[tokio::test]

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use millrace_process::{parse_duration, parse_whole_seconds};
 
 use crate::{
     access::{AccessFlags, Interface, Protocol, default_endpoint, given_url},
@@ -78,11 +79,11 @@ pub(crate) struct Flags {
     /// Threads of the generator
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Seconds to measure
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = positive_seconds)]
+    /// Time to measure
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
     duration: Duration,
-    /// Seconds before measuring
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    /// Time before measuring
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
     warm_up: Duration,
     /// Messages to send, instead of a duration and a warm-up; a multiple of --batch [drain: any, 10000]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
@@ -102,8 +103,8 @@ pub(crate) struct Flags {
     /// Producers of pc pause while more messages wait; 0 for no bound
     #[arg(long, value_name = "NUMBER", default_value_t = scenario::BACKLOG_MAX)]
     backlog: u64,
-    /// WaitTimeSeconds of receives
-    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    /// How long receives wait for a message
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = wait_s)]
     wait: u32,
     /// Report CPU and memory of this process
     #[arg(long, value_name = "PID", value_parser = process::parse_pid)]
@@ -177,17 +178,22 @@ impl Flags {
 }
 
 /// A year is longer than anybody waits, and added to any instant.
-fn seconds(text: &str) -> Result<Duration, String> {
+fn duration(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-    let duration = text.parse().ok().and_then(|value| Duration::try_from_secs_f64(value).ok());
-    match duration.filter(|duration| *duration <= LONGEST) {
-        Some(duration) => Ok(duration),
-        None => Err(format!("{text} is not a number of seconds from 0 to a year")),
+    match parse_duration(text).map_err(|error| error.to_string())? {
+        duration if duration <= LONGEST => Ok(duration),
+        _ => Err("a year is the longest".to_owned()),
     }
 }
 
-fn positive_seconds(text: &str) -> Result<Duration, String> {
-    match seconds(text)? {
+/// SQS takes 20 seconds at most, and refuses more itself.
+fn wait_s(text: &str) -> Result<u32, String> {
+    let seconds = parse_whole_seconds(text).map_err(|error| error.to_string())?;
+    u32::try_from(seconds).map_err(|_| "is too long".to_owned())
+}
+
+fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
         Duration::ZERO => Err("nothing can be measured in no time".to_owned()),
         duration => Ok(duration),
     }

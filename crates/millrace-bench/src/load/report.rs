@@ -298,6 +298,12 @@ impl Report {
             .collect()
     }
 
+    /// Returns whether the server was there until the end and messages got through: otherwise
+    /// nothing can be said of losses.
+    fn has_whole_run(&self) -> bool {
+        self.gone.is_none() && self.rate() > 0.0
+    }
+
     /// Why nothing could be measured, or not as much as was asked for, if that is so.
     pub(crate) fn reason_for_less(&self) -> Option<String> {
         if self.gone.is_some() {
@@ -412,6 +418,9 @@ impl std::fmt::Display for Report {
             writeln!(f, "{note}")?;
         }
         match self.violations() {
+            none if none.is_empty() && !self.has_whole_run() => {
+                write!(f, "losses are not known: the run did not get to its end")
+            }
             none if none.is_empty() => write!(f, "nothing lost, duplicated or out of order"),
             some => write!(f, "VIOLATED: {}", some.join(", ")),
         }

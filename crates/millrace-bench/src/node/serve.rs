@@ -2,7 +2,7 @@
 
 use std::{
     io::Write as _,
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use millrace_process::listen_address;
 
 use super::{Answer, Job, Line, PROTOCOL, Request, SIGN_OF_LIFE, SILENCE_MAX, TURN, now_us};
 use crate::{
@@ -25,8 +26,8 @@ use crate::{
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
     /// Address to listen on. Whoever can connect can have load made, so keep to trusted networks
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7345")]
-    listen: String,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7345", value_parser = listen_address)]
+    listen: SocketAddr,
     /// End after one run
     #[arg(long)]
     once: bool,
@@ -43,7 +44,7 @@ const SIGN_PAUSE: Duration = Duration::from_secs(SILENCE_MAX.as_secs() / 8);
 
 /// Serves one coordinator after the other; prints the address first.
 pub(crate) fn serve(flags: &Flags) -> Result<()> {
-    let listener = TcpListener::bind(&flags.listen)
+    let listener = TcpListener::bind(flags.listen)
         .with_context(|| format!("listening on {}", flags.listen))?;
     let address = listener.local_addr().context("local address")?;
     // Who started it reads the address from there.

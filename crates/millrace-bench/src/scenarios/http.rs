@@ -5,6 +5,7 @@ use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use millrace_process::parse_duration;
 use tokio::{
     task::LocalSet,
     time::{Instant, error::Elapsed, sleep},
@@ -14,7 +15,7 @@ use super::{
     Findings, Flags, Setting, conduct,
     parts::Parts,
     rate::{Step, chart, finding, table},
-    values::{distinct, duration, positive},
+    values::{distinct, positive},
 };
 use crate::{
     live::{Event, Live},
@@ -41,7 +42,7 @@ pub(crate) struct Plan {
     #[arg(long = "header", value_name = "HEADER", value_parser = header)]
     headers: Vec<String>,
     /// Time to measure at each rate, before scaling
-    #[arg(long = "step-duration", default_value = "20s", value_parser = duration)]
+    #[arg(long = "step-duration", default_value = "20s", value_parser = parse_duration)]
     duration: Duration,
 }
 

@@ -21,4 +21,4 @@ mod values;
 mod watched;
 
 pub(crate) use setting::{Findings, Flags, Options, Setting, conduct};
-pub(crate) use values::{clients, duration};
+pub(crate) use values::clients;

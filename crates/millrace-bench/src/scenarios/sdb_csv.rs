@@ -12,12 +12,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use millrace_client::lines::{LineError, Lines};
+use millrace_process::parse_duration;
 
 use super::{
     Findings, Flags, Setting, conduct,
     pc::gain,
     simpledb::{Item, SimpleDb},
-    values::duration,
 };
 use crate::{
     delay::Delay,
@@ -38,7 +38,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) trials: u64,
     /// Add a round-trip time to every request
-    #[arg(long, default_value = "0s", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_parser = parse_duration)]
     pub(crate) delay: Duration,
 }
 

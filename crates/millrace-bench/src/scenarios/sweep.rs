@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use millrace_process::parse_duration;
 
 use super::{
     Findings, Flags, Setting, conduct,
     parts::Parts,
     pc::{self, Cast, Plan},
     setting::defaults,
-    values::{body_size, distinct, duration},
+    values::{body_size, distinct},
 };
 use crate::{
     load::{self, Verb},
@@ -42,10 +43,10 @@ pub(crate) struct Steps {
     #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = body_size)]
     pub(crate) size: usize,
     /// Time to measure at each point, before scaling
-    #[arg(long = "step-duration", default_value = "20s", value_parser = duration)]
+    #[arg(long = "step-duration", default_value = "20s", value_parser = parse_duration)]
     pub(crate) duration: Duration,
     /// Add a round-trip time to every request
-    #[arg(long, default_value = "0s", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_parser = parse_duration)]
     pub(crate) delay: Duration,
 }
 

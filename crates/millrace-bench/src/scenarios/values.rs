@@ -1,6 +1,6 @@
 //! What flags of scenarios may hold: durations, sizes, numbers, and each only once.
 
-use std::{fmt::Debug, time::Duration};
+use std::fmt::Debug;
 
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
@@ -21,22 +21,6 @@ pub(super) fn distinct<T: PartialEq + Debug>(flag: &str, values: &[T]) -> Result
         before.push(value);
     }
     Ok(())
-}
-
-/// Parses durations such as `90s`, `20m`, `250ms`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text} is not a duration such as 90s, 20m or 250ms");
-    let end = text.find(|letter: char| letter.is_ascii_alphabetic()).ok_or_else(wrong)?;
-    let (digits, unit) = text.split_at(end);
-    let seconds = match unit {
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
-    let number: f64 = digits.trim().parse().map_err(|_| wrong())?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
 }
 
 /// Parses the size of a body, such as `1024`, `10KiB` or `1MiB`: an id fits in. `KB` and `MB` mean
@@ -88,15 +72,6 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_have_units() {
-        assert_eq!(duration("250ms").unwrap(), Duration::from_millis(250));
-        assert_eq!(duration("1.5m").unwrap(), Duration::from_secs(90));
-        for text in ["5", "s", "5d", "-1s", "1e400s"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn bodies_are_sized_in_units_and_hold_an_id() {

@@ -18,18 +18,19 @@ pub struct AwsSettings {
     /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, else the profile's.
     /// Profiles that name a role, a process or single sign-on instead of keys give none.
     pub credentials: Option<Credentials>,
-    /// How the profile says to come by keys, if that is why there are none.
+    /// The setting by which the profile gets its keys, if it holds none itself.
     pub indirect_keys: Option<IndirectKeys>,
     /// `AWS_REGION`, `AWS_DEFAULT_REGION`, else the profile's.
     pub region: Option<String>,
     /// `AWS_ENDPOINT_URL_SQS`, `AWS_ENDPOINT_URL`, else the profile's `endpoint_url`; none if
     /// `AWS_IGNORE_CONFIGURED_ENDPOINT_URLS` is `true`.
     pub endpoint: Option<String>,
-    /// What sets `endpoint`, for messages to people: the endpoint itself may hold a password.
+    /// The name of the variable or setting that gives `endpoint`, for messages to people: the
+    /// endpoint itself may hold a password.
     pub endpoint_source: &'static str,
     /// The profile that was asked for, if it is in neither file.
     pub unknown_profile: Option<String>,
-    /// Whether `AWS_ACCESS_KEY_ID` is set without its secret key, and no profile was asked for: the
+    /// True if `AWS_ACCESS_KEY_ID` is set without its secret key and nobody named a profile: the
     /// AWS tools refuse to go on then.
     pub lacks_secret_key: bool,
 }
@@ -41,7 +42,7 @@ pub struct IndirectKeys {
     pub profile: String,
     /// The setting that says so.
     pub setting: &'static str,
-    /// Whether the profile was asked for by name, and is not just the default one.
+    /// True if somebody named the profile; false if it is only the default one.
     pub is_chosen: bool,
 }
 

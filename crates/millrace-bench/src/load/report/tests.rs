@@ -77,6 +77,8 @@ fn what_is_still_in_a_server_that_is_gone_is_not_lost() {
 
     for report in [gone(), one] {
         assert_eq!((report.lost(), report.reason_for_less()), (0, Some("gone".to_owned())));
+        let text = report.to_string();
+        assert!(text.ends_with("losses are not known: the run did not get to its end"), "{text}");
         assert_eq!(report.violations(), [""; 0]);
     }
 }

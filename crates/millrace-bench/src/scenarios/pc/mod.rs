@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use millrace_process::parse_duration;
 
 use super::{
     Findings, Options, Setting, conduct,
     parts::Parts,
-    values::{body_size, clients, distinct, duration, price},
+    values::{body_size, clients, distinct, price},
 };
 use crate::{
     delay::Delay,
@@ -58,13 +59,13 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = body_size)]
     pub(crate) size: usize,
     /// Time to measure, before scaling
-    #[arg(long, default_value = "20m", value_parser = duration)]
+    #[arg(long, default_value = "20m", value_parser = parse_duration)]
     pub(crate) duration: Duration,
     /// Time before measuring, before scaling
-    #[arg(long, default_value = "20s", value_parser = duration)]
+    #[arg(long, default_value = "20s", value_parser = parse_duration)]
     pub(crate) warm_up: Duration,
     /// Add a round-trip time to every request
-    #[arg(long, default_value = "0s", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_parser = parse_duration)]
     pub(crate) delay: Duration,
     /// Use a FIFO queue
     #[arg(long)]
@@ -232,6 +233,6 @@ mod tests {
     #[test]
     fn a_gain_holds_from_its_least_on() {
         assert!(gain("x", 3.5, 3.5).holds && !gain("x", 3.49, 3.5).holds);
-        assert_eq!(duration("20m").unwrap(), Duration::from_secs(1200));
+        assert_eq!(parse_duration("20m").unwrap(), Duration::from_secs(1200));
     }
 }

@@ -18,16 +18,12 @@ use std::{
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use millrace_client::transport::TransportOptions;
+use millrace_process::parse_duration;
 use models::{Consumer, Counters};
 use section::{front, name};
 use tokio::time::{self, sleep};
 
-use super::{
-    Findings, Flags, Setting, conduct,
-    parts::Parts,
-    queue::Queue,
-    values::{distinct, duration},
-};
+use super::{Findings, Flags, Setting, conduct, parts::Parts, queue::Queue, values::distinct};
 use crate::{delay::Delay, progress::Progress, report::Recording};
 
 #[derive(Args, Clone, Debug)]
@@ -39,16 +35,16 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) consumers: u64,
     /// How long a message is handled; never scaled
-    #[arg(long, default_value = "1s", value_parser = duration)]
+    #[arg(long, default_value = "1s", value_parser = parse_duration)]
     pub(crate) handler: Duration,
     /// Time between the polls of a consumer
-    #[arg(long, default_value = "100ms", value_parser = duration)]
+    #[arg(long, default_value = "100ms", value_parser = parse_duration)]
     pub(crate) interval: Duration,
     /// Threads that the pool of the model timer begins with
     #[arg(long, value_name = "NUMBER", default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) threads: u64,
     /// Add a round-trip time to every request [default: 70ms if the endpoint is on this machine]
-    #[arg(long, value_parser = duration)]
+    #[arg(long, value_parser = parse_duration)]
     pub(crate) delay: Option<Duration>,
     /// Messages to ask for at a time; no peer gives more than it can
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "1,30", value_parser = clap::value_parser!(u64).range(1..=1000))]

@@ -11,13 +11,14 @@ use std::{str::FromStr, time::Duration};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use millrace_process::parse_duration;
 pub(super) use section::{chart, finding, table};
 
 use super::{
     Findings, Flags, Setting, conduct, names,
     parts::Parts,
     pc::violations,
-    values::{body_size, clients, distinct, duration, positive},
+    values::{body_size, clients, distinct, positive},
 };
 use crate::{
     load::{self, Count, Latencies, Mode, Pace, Percentiles, Scenario, Shape, Verb},
@@ -53,7 +54,7 @@ pub(crate) struct Steps {
     #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = body_size)]
     pub(crate) size: usize,
     /// Time to measure at each rate, before scaling
-    #[arg(long = "step-duration", default_value = "60s", value_parser = duration)]
+    #[arg(long = "step-duration", default_value = "60s", value_parser = parse_duration)]
     pub(crate) duration: Duration,
 }
 
@@ -365,12 +366,15 @@ impl FromStr for Stage {
             .split_once("/s:")
             .ok_or_else(|| format!("{text} is not a stage such as 100/s:60s"))?;
         let mut parts = rest.split(':');
-        let lasting = duration(parts.next().unwrap_or_default())?;
+        let lasting =
+            parse_duration(parts.next().unwrap_or_default()).map_err(|error| error.to_string())?;
         let mut stage = load::Stage::new(positive(rate)?, lasting);
         for part in parts {
             match part.split_once('=') {
                 Some(("size", size)) => stage.size_bytes = Some(body_size(size)?),
-                Some(("delay", delay)) => stage.handler = duration(delay)?,
+                Some(("delay", delay)) => {
+                    stage.handler = parse_duration(delay).map_err(|error| error.to_string())?
+                }
                 _ => return Err(format!("{part} is neither size=SIZE nor delay=DURATION")),
             }
         }
@@ -405,11 +409,12 @@ mod tests {
         let slow = load::Stage { handler: Duration::from_millis(50), ..large };
 
         assert_eq!("1500/s:1.5m".parse(), Ok(Stage(stage)));
+        assert_eq!("1500/s:90".parse(), Ok(Stage(stage)));
         assert_eq!("1500/s:1.5m:size=10KiB".parse(), Ok(Stage(large)));
         assert_eq!("1500/s:1.5m:size=10KB:delay=50ms".parse(), Ok(Stage(slow)));
         assert_eq!("1500/s:1.5m:delay=50ms:size=10KB".parse(), Ok(Stage(slow)));
-        let wrong = ["100", "100/s", "100:60s", "0/s:60s", "100/s:60", "100/s:", "100/s:1s:"];
-        let more = ["1/s:1s:size", "1/s:1s:size=1", "1/s:1s:delay=5", "1/s:1s:pause=5s"];
+        let wrong = ["100", "100/s", "100:60s", "0/s:60s", "100/s:60min", "100/s:", "100/s:1s:"];
+        let more = ["1/s:1s:size", "1/s:1s:size=1", "1/s:1s:delay=5x", "1/s:1s:pause=5s"];
         for text in wrong.into_iter().chain(more) {
             assert!(text.parse::<Stage>().is_err(), "{text}");
         }
