@@ -247,3 +247,15 @@ def test_the_aws_cli(guarded):
     )
 
     assert (done.returncode, json.loads(done.stdout or "{}")) == (0, ALICE), done.stderr
+
+
+def test_sqs_names_a_caller_that_it_refuses_as_sts_does(guarded):
+    def sqs(access_key, secret_key):
+        keys = {"aws_access_key_id": access_key, "aws_secret_access_key": secret_key}
+        return boto3.client("sqs", endpoint_url=guarded.endpoint, region_name="us-east-1", **keys)
+
+    url = sqs("AKIANAMELESS", "OTHER").create_queue(QueueName="theirs")["QueueUrl"]
+
+    with pytest.raises(ClientError, match=ALICE["Arn"] + " is not authorized") as refused:
+        sqs("AKIAALICE", "SECRET").send_message(QueueUrl=url, MessageBody="x")
+    assert refused.value.response["Error"]["Code"] in ("AccessDenied", "AccessDeniedException")

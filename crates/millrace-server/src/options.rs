@@ -114,6 +114,9 @@ pub struct Hooks {
     pub per_worker: Option<Arc<dyn Fn(usize) -> BoxFuture + Send + Sync>>,
     /// What `/ready` says while the server is not draining.
     pub is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Where clients find the server that this listener, such as a console, only goes with;
+    /// `/ready` says so to clients that have the wrong port.
+    pub companion_of: Option<String>,
 }
 
 impl Default for Options {
@@ -170,6 +173,6 @@ impl Default for Timeouts {
 
 impl Default for Hooks {
     fn default() -> Hooks {
-        Hooks { per_worker: None, is_ready: Arc::new(|| true) }
+        Hooks { per_worker: None, is_ready: Arc::new(|| true), companion_of: None }
     }
 }

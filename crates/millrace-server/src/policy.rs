@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use millrace_wire::{Request, Response};
+use millrace_wire::{Request, Response, json_string};
 
 use crate::{Cors, Drain, Hooks};
 
@@ -97,7 +97,13 @@ impl Policy {
         if !(self.hooks.is_ready)() {
             return status(503, r#"{"status":"not ready"}"#);
         }
-        status(200, r#"{"status":"ready"}"#)
+        let Some(url) = &self.hooks.companion_of else {
+            return status(200, r#"{"status":"ready"}"#);
+        };
+        let mut body = br#"{"status":"ready","console_of":"#.to_vec();
+        json_string(&mut body, url.as_bytes());
+        body.push(b'}');
+        Response::new(200, "application/json", body)
     }
 
     fn preflight(&self, request: &Request<'_>) -> Option<Response> {

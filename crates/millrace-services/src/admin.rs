@@ -2,6 +2,7 @@
 //! clock and a reset. All of them begin with `/_`.
 
 mod backup;
+mod queues;
 mod remove_metrics;
 
 use std::io;
@@ -31,6 +32,16 @@ const PEEKS_AT_A_TIME: usize = 2;
 
 /// The clock is never advanced by more at a time: ten years.
 const ADVANCE_MAX_S: f64 = 315_360_000.0;
+
+/// Paths with their methods, and whether only servers for tests have them.
+const PATHS: [(&str, &str, bool); 6] = [
+    ("/_millrace/metrics/delete", "POST", false),
+    ("/_millrace/queues", "POST", false),
+    ("/_millrace/queues/find", "POST", false),
+    ("/_localstack/state/reset", "POST", true),
+    ("/_millrace/clock/advance", "POST", true),
+    ("/_millrace/clock", "GET", true),
+];
 
 pub(crate) struct Admin {
     broker: Arc<Broker>,
@@ -77,10 +88,11 @@ impl Admin {
         if request.path == "/_localstack/health" {
             let version = env!("CARGO_PKG_VERSION");
             return Ok(json(format!(
-                r#"{{"services":{{"sqs":"running","cloudwatch":"running"}},"edition":"millrace","version":"{version}"}}"#
+                r#"{{"services":{{"sqs":"running","cloudwatch":"running","sts":"running"}},"edition":"millrace","version":"{version}"}}"#
             )));
         }
-        let caller = auth.identify(request, target)?;
+        let caller =
+            auth.identify(request, target).map_err(|error| unsigned(error, request.path))?;
         match (request.method, request.path) {
             (_, path) if is_of_messages(path) => {
                 self.messages(request, target, &caller, sqs, request_id).await
@@ -89,6 +101,10 @@ impl Admin {
                 remove_metrics::remove_metrics(&self.monitor, &caller, request.body).await
             }
             ("POST", "/_millrace/backup") => self.backups.begin(&caller).await,
+            ("POST", "/_millrace/queues") => self.queues(&caller, request.body).await,
+            ("POST", "/_millrace/queues/find") => {
+                queues::find_queues(&self.broker, &caller, request.body)
+            }
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 sqs.reset().await?;
                 self.monitor.reset().await?;
@@ -96,8 +112,24 @@ impl Admin {
             }
             ("POST", "/_millrace/clock/advance") if self.is_test => self.advance(request).await,
             ("GET", "/_millrace/clock") if self.is_test => Ok(self.clock()),
-            _ => Ok(Response::new(404, "application/json", r#"{"error":"no such path"}"#)),
+            (method, path) => Ok(self.no_such_path(method, path)),
         }
+    }
+
+    /// What to change about a request that is for none of the paths.
+    fn no_such_path(&self, method: &str, path: &str) -> Response {
+        let Some((_, allowed, is_for_tests)) = PATHS.iter().find(|(known, ..)| *known == path)
+        else {
+            return Response::new(404, "application/json", r#"{"error":"no such path"}"#);
+        };
+        if *is_for_tests && !self.is_test {
+            let body = r#"{"error":"start the server with --test to use this path"}"#;
+            return Response::new(404, "application/json", body);
+        }
+        let body = serde_json::json!({ "error": format!("use {allowed} instead of {method}") });
+        let mut response = Response::new(405, "application/json", body.to_string());
+        response.headers.push(("Allow", (*allowed).to_owned()));
+        response
     }
 
     /// The queue is named by `QueueUrl`, as a parameter or in the JSON of an SDK's ReceiveMessage,
@@ -207,6 +239,21 @@ fn encode(messages: Vec<ReceivedMessage>, protocol: Protocol, request_id: &str) 
 /// The path itself, or one below it.
 fn is_of_messages(path: &str) -> bool {
     path.strip_prefix(MESSAGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// An error about a missing signature that says how to sign by hand: these paths have no SDK.
+fn unsigned(error: ApiError, path: &str) -> ApiError {
+    if error.code != ApiError::missing_authentication_token().code
+        || !path.starts_with("/_millrace/")
+    {
+        return error;
+    }
+    ApiError {
+        message: "Sign the request, for instance with curl --aws-sigv4 aws:amz:us-east-1:sqs \
+                  --user ACCESS_KEY:SECRET_KEY."
+            .into(),
+        ..error
+    }
 }
 
 fn json(body: String) -> Response {

@@ -4,12 +4,12 @@
 use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use millrace_core::{is_account, is_plain_name};
+use millrace_core::{is_account, is_plain_name, partition};
 use millrace_wire::protocol::{ServiceName, Target};
 use millrace_wire::sigv4::Verifier;
 use millrace_wire::{ApiError, Request, Tenant};
 
-use crate::access_keys::AccessKeys;
+use crate::access_keys::{AccessKey, AccessKeys};
 
 pub(crate) struct Auth {
     verifier: Option<Verifier<AccessKeys>>,
@@ -32,11 +32,31 @@ pub(crate) struct Caller<'a> {
     pub access_key: Option<Cow<'a, str>>,
 }
 
+/// IAM: characters of a user's name.
+const NAME_CHARS: usize = 64;
+
 /// No region of AWS has a name half as long.
 const REGION_BYTES: usize = 64;
 
 /// SenderId where nobody is authenticated: of the form that AWS user ids have.
 const ANONYMOUS_SENDER: &str = "AIDAMILLRACEANONYMOUS";
+
+impl Caller<'_> {
+    /// The ARN of the caller, wherever one is shown: a key is a user of its account, by the name
+    /// that the configuration gives it. Without credentials everybody is the account itself.
+    pub(crate) fn arn(&self, keys: &[AccessKey]) -> String {
+        let Caller { region, account, .. } = self;
+        let resource = match &self.access_key {
+            Some(access_key) => {
+                let known = keys.iter().find(|key| key.access_key == **access_key);
+                let name = known.map(|key| key.name.as_str()).filter(|name| is_user_name(name));
+                format!("user/{}", name.unwrap_or(access_key))
+            }
+            None => "root".to_owned(),
+        };
+        format!("arn:{}:iam::{account}:{resource}", partition(region))
+    }
+}
 
 impl Auth {
     pub(crate) fn new(keys: AccessKeys, hosts: Vec<String>, region: &str, account: &str) -> Auth {
@@ -111,6 +131,12 @@ impl Auth {
             access_key: Some(verified.access_key.into()),
         })
     }
+}
+
+/// Names of the configuration are for people and may be anything.
+fn is_user_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+=,.@_-".contains(&byte);
+    (1..=NAME_CHARS).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 /// The wall's time, not the server's clock: that may be advanced in test mode.

@@ -23,6 +23,7 @@ use crate::cloudwatch::{CloudWatch, Inflater, Monitor};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::telemetry::{MetricsOptions, RequestCounts, Telemetry, known_action};
+use crate::welcome;
 
 /// Answers from this size on, which servers may have no room for, can be taken back.
 const MAY_BE_REFUSED_BYTES: usize = 32 << 10;
@@ -47,6 +48,8 @@ pub struct Options {
     pub sqs: SqsOptions,
     pub metrics: MetricsOptions,
     pub tracer: Tracer,
+    /// Where browsers find the console; none if there is none.
+    pub console_url: Option<String>,
 }
 
 /// In whose name this process itself asks for something.
@@ -69,6 +72,7 @@ pub struct Services {
     telemetry: Telemetry,
     tracer: Tracer,
     admin: Admin,
+    console_url: Option<String>,
 }
 
 impl Services {
@@ -84,7 +88,7 @@ impl Services {
         Services {
             auth: Auth::new(access_keys.clone(), host_names.clone(), region, account),
             inflater: Inflater::new(monitor.store().memory_limits().waiting_bytes),
-            sqs: Sqs::new(broker.clone(), options.sqs.clone()),
+            sqs: Sqs::new(broker.clone(), access_keys.clone(), options.sqs.clone()),
             cloudwatch: CloudWatch::new(broker.clone(), monitor.clone()),
             sts: Sts::new(access_keys.clone()),
             telemetry: Telemetry::new(
@@ -96,6 +100,7 @@ impl Services {
             ),
             requests,
             tracer: options.tracer.clone(),
+            console_url: options.console_url.clone(),
             admin: Admin::new(broker, monitor, account, options.is_test),
         }
     }
@@ -152,7 +157,11 @@ impl Services {
                 .unwrap_or_else(|e| e.response(ServiceName::Sqs, protocol, request_id));
         }
         if let Some(response) = no_action(request.method, &target, request_id) {
-            return response;
+            // Queues' URLs and the address itself are what people paste into a browser.
+            return match welcome::is_for_browser(request) && target.action.is_empty() {
+                true => welcome::page(self.console_url.as_deref()),
+                false => response,
+            };
         }
         // Apart from the target, so that whoever has read them can drop them.
         let parameters = std::mem::take(&mut target.parameters);

@@ -11,6 +11,7 @@ mod sqs;
 mod sts;
 mod telemetry;
 mod turns;
+mod welcome;
 
 pub use access_keys::{AccessKey, AccessKeys, TurnsAuthentication};
 pub use auth::is_region;

@@ -27,7 +27,7 @@ use crate::{
     memory::Bounds,
 };
 
-/// What is served, and what goes with it.
+/// The services and what belongs to them.
 pub(crate) struct Services {
     pub(crate) service: Arc<millrace_services::Services>,
     pub(crate) broker: Arc<Broker>,
@@ -36,13 +36,20 @@ pub(crate) struct Services {
     pub(crate) close: Box<dyn FnOnce() -> anyhow::Result<()>>,
 }
 
+/// Facts about the process around the services, which they show.
+#[derive(Default)]
+pub(crate) struct Surroundings {
+    pub(crate) figures: Option<ServerFigures>,
+    pub(crate) console_url: Option<String>,
+}
+
 /// Opens the data and the services on it. Held requests are answered when `drain` starts.
 pub(crate) fn open_services(
     config: &Config,
     access_keys: &AccessKeys,
     drain: &Drain,
     tracer: &Tracer,
-    figures: Option<ServerFigures>,
+    surroundings: Surroundings,
 ) -> anyhow::Result<Services> {
     let clock = Arc::new(SystemClock::new());
     let (log, replayed) = open_log(config)?;
@@ -60,8 +67,11 @@ pub(crate) fn open_services(
     let services = Arc::new(millrace_services::Services::new(
         broker.clone(),
         monitor.clone(),
-        &options_of(config, access_keys, tracer),
-        figures.map(|figures| Box::new(figures) as Box<dyn Collector>),
+        &Options {
+            console_url: surroundings.console_url,
+            ..options_of(config, access_keys, tracer)
+        },
+        surroundings.figures.map(|figures| Box::new(figures) as Box<dyn Collector>),
     ));
     declare_queues(config, &services, &log)?;
 
@@ -131,6 +141,7 @@ fn hooks(
     Hooks {
         per_worker: Some(Arc::new(per_worker)),
         is_ready: Arc::new(move || log.poison().is_none()),
+        ..Hooks::default()
     }
 }
 
@@ -271,6 +282,7 @@ fn options_of(config: &Config, access_keys: &AccessKeys, tracer: &Tracer) -> Opt
             public_url: config.public_url.clone(),
             recreate_cool_down: config.limits.recreate_cool_down,
         },
+        console_url: None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can be asked on the command line.
+//! The command line of `millrace`.
 
 use std::path::PathBuf;
 
@@ -93,11 +93,12 @@ pub(crate) struct Flags {
     /// Configuration file (TOML) [environment: MILLRACE_CONFIG]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Address to listen on; may be repeated [default: 127.0.0.1:4566]
-    #[arg(long, value_name = "ADDR")]
+    /// Address to listen on, such as 4566 (this machine only), localhost:4566 or 0.0.0.0:4566; may
+    /// be repeated [default: 127.0.0.1:4566]
+    #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<String>,
     /// Address of the web console, or off [default: 127.0.0.1:4567]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDRESS")]
     pub(crate) console_listen: Option<String>,
     /// Directory of the data [default: millrace-data]
     #[arg(long, value_name = "DIR")]
@@ -118,7 +119,8 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) test: bool,
     /// Keep Amazon's limits too: a minute between two purges of a queue, and between deleting a queue
-    /// and creating one of its name
+    /// and creating one of its name; at most 120,000 messages of a queue in flight, whatever the
+    /// configuration says
     #[arg(long)]
     pub(crate) strict: bool,
     /// Listen beyond this machine although no credentials are configured
@@ -145,8 +147,8 @@ pub(crate) struct Flags {
     /// Open connections; 0 means 50000 or what the system allows [default: 0]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_connections: Option<String>,
-    /// Time that requests have to finish after SIGTERM [default: 20]
-    #[arg(long, value_name = "SECONDS")]
+    /// Time that requests have to finish after SIGTERM [default: 20s]
+    #[arg(long, value_name = "DURATION")]
     pub(crate) drain_seconds: Option<String>,
     /// Web page origin whose scripts may call; may be repeated; * for all [default: auto]
     #[arg(long, value_name = "ORIGIN")]
@@ -180,5 +182,19 @@ impl Flags {
             ("cors_origins", "--cors-origins", list(&self.cors_origins)),
         ];
         all.into_iter().filter_map(|(key, flag, value)| Some((key, flag, value?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use millrace_process::ambiguous_flags;
+
+    use super::*;
+
+    #[test]
+    fn every_flag_can_stand_before_the_command() {
+        Cli::command().debug_assert();
+        assert_eq!(ambiguous_flags(&Cli::command()), Vec::<String>::new());
     }
 }

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::limits;
 use crate::memory::Bounds;
 use crate::serve::{durability, url};
+use crate::start_errors;
 
 /// A console that listens and does not answer yet.
 pub(crate) struct Bound(Server);
@@ -47,7 +48,7 @@ pub(crate) fn bind(
             tracing::warn!(%address, %error, "there is no console: its address is taken");
             Ok(None)
         }
-        Err(error) => Err(error).context("starting to listen for the console"),
+        Err(error) => Err(start_errors::of_console(error)),
     }
 }
 
@@ -74,7 +75,7 @@ impl Bound {
             access_keys,
             region: config.region.clone(),
             account: config.account.clone(),
-            endpoint,
+            endpoint: endpoint.clone(),
             host_names: config.console_hosts.clone(),
             durability: durability(config.durability),
             secret,
@@ -93,6 +94,7 @@ impl Bound {
                     tokio::join!(driver, console.run(), drained);
                 })
             })),
+            companion_of: Some(endpoint),
             ..Hooks::default()
         };
         let drain = drain.clone();

@@ -8,8 +8,8 @@
 use anyhow::Context;
 use tokio::runtime::Builder;
 
-/// What `work` comes to on this thread. All that it has left behind in the runtime is dropped, but
-/// for blocking calls under way: those end with the process.
+/// Runs `work` on this thread and returns its outcome. All that it has left behind in the runtime
+/// is dropped, but for blocking calls under way: those end with the process.
 pub(crate) fn end_soon<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("starting the runtime")?;

@@ -23,11 +23,12 @@ mod memory;
 mod notify;
 mod serve;
 mod show;
+mod start_errors;
 mod work;
 
 use std::process::ExitCode;
 
-use millrace_process::{follow_parent, parse_arguments};
+use millrace_process::{answer_shell, follow_parent, parse_arguments};
 
 use crate::{
     cli::{Cli, Command, ConfigCommand, JournalCommand},
@@ -44,6 +45,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// worker gave work back unfinished.
 fn main() -> ExitCode {
     follow_parent();
+    answer_shell::<Cli>();
     let code = match run(parse_arguments::<Cli>().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

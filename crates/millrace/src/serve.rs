@@ -1,8 +1,9 @@
 //! `millrace serve`: open, listen, serve, drain, close.
 
 use std::{
-    io,
+    io::{self, IsTerminal},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -15,7 +16,7 @@ use millrace_services::AccessKeys;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    assemble,
+    assemble::{self, Surroundings},
     cli::Flags,
     config::{Config, LogFormat, UsageError},
     console, copy, credentials,
@@ -26,6 +27,7 @@ use crate::{
     memory::Bounds,
     notify,
     show::print,
+    start_errors,
 };
 
 /// Signals so soon after the first are taken for the same one: `timeout` and terminals send theirs
@@ -46,8 +48,8 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
         copy::refuse_unfinished(&config.data)?;
     }
     // Before the data is opened: a second server finds the address taken, not the data locked.
-    let server =
-        Server::bind_inheriting(options(&config), &mut inherited).context("starting to listen")?;
+    let server = Server::bind_inheriting(options(&config), &mut inherited)
+        .map_err(start_errors::of_listening)?;
     let console = console::bind(&config, &mut inherited)?;
     let drain = Drain::new();
     start_on_signals(drain.clone()).context("watching for signals")?;
@@ -55,21 +57,22 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
     let keys = AccessKeys::new(config.credentials.clone());
     let data = (config.durability != Durability::Memory).then(|| config.data.clone());
     let figures = ServerFigures { counters: server.counters(), data };
-    let services = assemble::open_services(&config, &keys, &drain, &tracer, Some(figures))
-        .with_context(|| format!("opening the data in {}", config.data.display()))?;
+    let console_url = console.as_ref().and_then(|console| console.url(&config));
+    let surroundings = Surroundings { figures: Some(figures), console_url: console_url.clone() };
+    let services = assemble::open_services(&config, &keys, &drain, &tracer, surroundings)
+        .map_err(|error| start_errors::of_data(error, &config))?;
 
     let addresses = server.addresses().to_vec();
-    // Whoever reads JSON lines is to find no others, and `serving` says where we are.
-    if config.log_format == LogFormat::Text
-        && (is_first_start || config.durability == Durability::Memory)
-    {
-        let console = console.as_ref().and_then(|console| console.url(&config));
-        greet(&config, &addresses, console.as_deref());
+    // A reader of JSON lines must find no others, and `serving` says where we are.
+    let is_for_people =
+        io::stderr().is_terminal() || is_first_start || config.durability == Durability::Memory;
+    if config.log_format == LogFormat::Text && is_for_people {
+        greet(&config, &addresses, console_url.as_deref());
     }
     log_start(&config, &server);
     let console = match (console, addresses.first()) {
         (Some(console), Some(address)) => {
-            tracing::info!(url = console.url(&config), "console");
+            tracing::info!(url = console_url, "console");
             let parts = (services.broker, services.service.clone());
             Some(console.start(
                 &config,
@@ -96,7 +99,7 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a start would refuse, found out without data and without listening: on a journal in memory.
+/// Refuses what a start would refuse, without data and without listening: on a journal in memory.
 pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
     config.durability = Durability::Memory;
     if let Some(tls) = &config.tls {
@@ -104,9 +107,10 @@ pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
     }
     let keys = AccessKeys::new(config.credentials.clone());
     let tracer = start_tracing(&config)?;
-    let services = assemble::open_services(&config, &keys, &Drain::new(), &tracer, None)?;
+    let services =
+        assemble::open_services(&config, &keys, &Drain::new(), &tracer, Surroundings::default())?;
     (services.close)()?;
-    for warning in &config.warnings {
+    for warning in config.warnings.iter().chain(&config.overruled) {
         tell(&format!("warning: {warning}"));
     }
     print("a server can start with it\n")
@@ -182,7 +186,7 @@ fn log_start(config: &Config, server: &Server) {
             // With `public_url` the endpoint does not tell.
             %address,
             access_keys = config.credentials.len(),
-            data = %config.data.display(),
+            data = %absolute(&config.data).display(),
             durability = durability(config.durability),
             workers = server.workers(),
             version = env!("CARGO_PKG_VERSION"),
@@ -198,18 +202,33 @@ fn log_start(config: &Config, server: &Server) {
     tracing::warn!(durability, "acknowledged messages can be lost: {loss}");
 }
 
-/// What the configuration allows, and somebody should know.
+/// Logs what the configuration allows and somebody should know.
 pub(crate) fn log_warnings(config: &Config) {
     for warning in &config.warnings {
         tracing::warn!(warning, "secrets of the configuration are not safe");
     }
+    for setting in &config.overruled {
+        tracing::warn!(setting, "strict overrules the configuration");
+    }
+    let all = config.listen.iter().chain(&config.console_listen);
+    let open = all.filter(|address| !address.ip().is_loopback() && config.credentials.is_empty());
+    for address in open {
+        tracing::warn!(
+            %address,
+            "insecure: everybody who can reach this address can read, send and delete, as no \
+             access keys are configured"
+        );
+    }
 }
 
-/// What a newcomer needs to know.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Prints where the server is and what clients need, for people.
 fn greet(config: &Config, addresses: &[SocketAddr], console: Option<&str>) {
     let Some(address) = addresses.first() else { return };
     let endpoint = endpoint(config, *address);
-    let data = std::path::absolute(&config.data).unwrap_or_else(|_| config.data.clone());
     tell(&format!("Millrace {} serves Amazon SQS at {endpoint}\n", env!("CARGO_PKG_VERSION")));
     tell(&format!("    export AWS_ENDPOINT_URL={endpoint}"));
     if config.credentials.is_empty() {
@@ -221,7 +240,7 @@ fn greet(config: &Config, addresses: &[SocketAddr], console: Option<&str>) {
     }
     match config.durability {
         Durability::Memory => tell("\nData: in memory, gone when the process ends"),
-        _ => tell(&format!("\nData: {}", data.display())),
+        _ => tell(&format!("\nData: {}", absolute(&config.data).display())),
     }
     let durability = match config.durability {
         Durability::Fsync => "fsync (a change is answered once it is on disk)",

@@ -36,13 +36,17 @@ pub(super) async fn remove_metrics(
         serde_json::from_slice(body).map_err(|error| ApiError::serialization(error.to_string()))?;
     let account = removal.account.clone().unwrap_or_else(|| caller.account.to_string());
     if caller.is_authenticated && account != caller.account {
-        return Err(ApiError::access_denied("The metrics of another account are its own."));
+        return Err(ApiError::access_denied(format!(
+            "The access key is of account {}, and deletes metrics of that account only: leave \
+             \"account\" out, or sign with a key of account {account}.",
+            caller.account
+        )));
     }
     let is_narrow =
         removal.namespace.is_some() || removal.metric.is_some() || !removal.dimensions.is_empty();
     if is_narrow == removal.all {
         return Err(ApiError::invalid_parameter_value(
-            "Say namespace, metric or dimensions, or that all are meant.",
+            "Say which metrics: give \"namespace\", \"metric\" or \"dimensions\", or else \"all\": true.",
         ));
     }
     let store = monitor.store().clone();

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use millrace_broker::Broker;
+use millrace_broker::{Broker, QueueTotals, SharedQueue};
 use millrace_core::Timestamp;
 use millrace_metrics::alarm::{AlarmBook, State};
 use millrace_metrics::{Interrupt, MetricStore, PinnedFile, StoreError};
@@ -176,6 +176,12 @@ impl Monitor {
         }
         let mut counts = known.iter();
         State::ALL.map(|state| (state.name(), counts.next().copied().unwrap_or_default()))
+    }
+
+    /// What a queue had done a minute or two ago, and when that was: what it did since then says
+    /// how fast it goes.
+    pub(crate) fn earlier(&self, queue: &SharedQueue) -> (QueueTotals, Timestamp) {
+        self.shared.queues.earlier(queue)
     }
 
     /// The alarms. Whoever changes them may hold them while the disk is written to.

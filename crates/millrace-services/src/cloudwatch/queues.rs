@@ -20,6 +20,8 @@ const QUEUES_PER_READ: usize = 1_000;
 /// Reads the figures of all queues once a minute, and those of one when asked.
 pub(super) struct QueueMetrics {
     broker: Arc<Broker>,
+    /// Totals count from here on.
+    started: Timestamp,
     gathered: Mutex<Gathered>,
 }
 
@@ -28,12 +30,16 @@ struct Gathered {
     queues: HashMap<QueueId, Seen>,
     /// Of queues deleted since the last close.
     deleted: Vec<Sample>,
+    /// The last two closes, the later one second.
+    closes: [Option<Timestamp>; 2],
 }
 
 /// A queue as it was at the last close.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     totals: QueueTotals,
+    /// At the close before that.
+    earlier: QueueTotals,
     active_until: Timestamp,
     begun: Begun,
 }
@@ -68,7 +74,8 @@ impl Begun {
 impl QueueMetrics {
     /// Metrics of the broker's queues, those of deleted ones included.
     pub(super) fn new(broker: Arc<Broker>) -> Arc<QueueMetrics> {
-        let metrics = Arc::new(QueueMetrics { broker, gathered: Mutex::default() });
+        let metrics =
+            Arc::new(QueueMetrics { started: broker.now(), broker, gathered: Mutex::default() });
         let listener = Arc::downgrade(&metrics);
         metrics.broker.on_delete(Box::new(move |queue| {
             if let Some(metrics) = listener.upgrade() {
@@ -100,6 +107,16 @@ impl QueueMetrics {
         *self.gathered() = Gathered::default();
     }
 
+    /// The totals of a queue at the close before the last, and when they were so: a minute or two
+    /// ago, or since when they count.
+    pub(super) fn earlier(&self, queue: &SharedQueue) -> (QueueTotals, Timestamp) {
+        let gathered = self.gathered();
+        let earlier = gathered.queues.get(&queue.id()).map(|seen| seen.earlier);
+        let since = gathered.closes[0].unwrap_or(self.started);
+        let created = Timestamp(queue.definition().created_ms);
+        (earlier.unwrap_or_default(), since.max(created))
+    }
+
     /// Its last figures would be lost with the queue.
     fn queue_deleted(&self, queue: &SharedQueue) {
         let mut gathered = self.gathered();
@@ -124,7 +141,7 @@ impl QueueMetrics {
         if has_activity(&figures, seen) {
             seen.active_until = now.plus_seconds(ACTIVE_S);
         }
-        seen.totals = figures.totals;
+        seen.earlier = std::mem::replace(&mut seen.totals, figures.totals);
         seen.begun = begun(&figures, before.begun);
         let is_active = now < seen.active_until || is_new(queue, now);
         drop(gathered);
@@ -161,7 +178,11 @@ impl Source for QueueMetrics {
     }
 
     fn close(&self, now: Timestamp) -> Vec<Sample> {
-        let mut samples = std::mem::take(&mut self.gathered().deleted);
+        let mut samples = {
+            let mut gathered = self.gathered();
+            gathered.closes = [gathered.closes[1], Some(now)];
+            std::mem::take(&mut gathered.deleted)
+        };
         for queue in self.broker.queues() {
             samples.extend(self.close_queue(&queue, now));
         }

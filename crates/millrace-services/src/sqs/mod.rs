@@ -26,7 +26,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use millrace_broker::{Broker, Definition, SharedQueue};
-use millrace_core::{QueueKey, Timestamp, is_account, limits, partition};
+use millrace_core::{QueueKey, Timestamp, is_account, limits};
 use millrace_otel::RequestSpan;
 use millrace_wire::protocol::{PathQueue, Protocol, Target, parse_queue_url};
 use millrace_wire::query::Parameters;
@@ -38,6 +38,7 @@ pub use declare::DeclaredQueue;
 pub(crate) use peek::{Peek, Shown, as_json};
 use recently_deleted::RecentlyDeleted;
 
+use crate::access_keys::AccessKeys;
 use crate::auth::Caller;
 
 /// What of SQS is a matter of configuration.
@@ -52,6 +53,7 @@ pub struct SqsOptions {
 /// The service.
 pub(crate) struct Sqs {
     broker: Arc<Broker>,
+    access_keys: AccessKeys,
     options: SqsOptions,
     deleted: RecentlyDeleted,
 }
@@ -77,8 +79,8 @@ enum Asked {
 }
 
 impl Sqs {
-    pub(crate) fn new(broker: Arc<Broker>, options: SqsOptions) -> Sqs {
-        Sqs { broker, options, deleted: RecentlyDeleted::default() }
+    pub(crate) fn new(broker: Arc<Broker>, access_keys: AccessKeys, options: SqsOptions) -> Sqs {
+        Sqs { broker, access_keys, options, deleted: RecentlyDeleted::default() }
     }
 
     /// Answers one request.
@@ -206,10 +208,9 @@ impl Sqs {
         }
         let action = access::permission(request.action).to_ascii_lowercase();
         Err(ApiError::access_denied(format!(
-            "User: arn:{}:iam::{}:root is not authorized to perform: sqs:{action} on resource: \
-             {arn} because no resource-based policy allows the sqs:{action} action",
-            partition(&queue.key().region),
-            caller.account
+            "User: {} is not authorized to perform: sqs:{action} on resource: {arn} because no \
+             resource-based policy allows the sqs:{action} action",
+            caller.arn(&self.access_keys.all())
         )))
     }
 

@@ -1,12 +1,7 @@
 //! An access key as a user of IAM.
 
-use millrace_core::partition;
-
 use crate::access_keys::AccessKey;
 use crate::auth::Caller;
-
-/// IAM: characters of a user's name.
-const NAME_CHARS: usize = 64;
 
 /// What GetCallerIdentity answers.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,20 +15,14 @@ impl Identity {
     /// A key is a user of its account, by the name that the configuration gives it. Without
     /// credentials everybody is the account itself.
     pub(super) fn of(caller: &Caller<'_>, keys: &[AccessKey]) -> Identity {
-        let Caller { region, account, .. } = caller;
-        let (user_id, resource) = match &caller.access_key {
-            Some(access_key) => {
-                let known = keys.iter().find(|key| key.access_key == **access_key);
-                let name = known.map(|key| key.name.as_str()).filter(|name| is_user_name(name));
-                let name = name.unwrap_or(access_key);
-                (caller.sender_id.to_string(), format!("user/{name}"))
-            }
-            None => (account.to_string(), "root".to_owned()),
+        let user_id = match &caller.access_key {
+            Some(_) => &caller.sender_id,
+            None => &caller.account,
         };
         Identity {
-            user_id,
-            account: account.to_string(),
-            arn: format!("arn:{}:iam::{account}:{resource}", partition(region)),
+            user_id: user_id.to_string(),
+            account: caller.account.to_string(),
+            arn: caller.arn(keys),
         }
     }
 
@@ -41,12 +30,6 @@ impl Identity {
     pub(super) fn members(&self) -> [(&'static str, &str); 3] {
         [("Arn", &self.arn), ("UserId", &self.user_id), ("Account", &self.account)]
     }
-}
-
-/// Names of the configuration are for people and may be anything.
-fn is_user_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+=,.@_-".contains(&byte);
-    (1..=NAME_CHARS).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 #[cfg(test)]

@@ -103,7 +103,15 @@ impl Telemetry {
                 }),
         };
         if !is_allowed {
-            return Err(ApiError::access_denied("Say the token of metrics as a bearer token."));
+            return Err(ApiError::access_denied(match &self.options.token {
+                Some(_) => {
+                    "Send the token of the setting metrics.token: Authorization: Bearer TOKEN."
+                }
+                None => {
+                    "A server with access keys needs the setting metrics.token \
+                     (MILLRACE_METRICS__TOKEN); scrapers then send Authorization: Bearer TOKEN."
+                }
+            }));
         }
         // Looking at thousands of queues takes longer than a request of another client may wait.
         let registry = self.registry.clone();

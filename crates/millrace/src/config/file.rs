@@ -9,6 +9,7 @@ use std::{
 };
 
 use millrace_core::is_account;
+use millrace_process::parse_whole_seconds;
 use millrace_services::AccessKey;
 use toml::{
     Spanned,
@@ -17,9 +18,12 @@ use toml::{
 
 use super::{
     UsageError, fault_of_secret,
-    layers::Value,
+    layers::{Value, seconds},
+    queues,
     settings::{Kind, SETTINGS, Setting, nearest},
 };
+
+const CREDENTIAL_KEYS: [&str; 4] = ["access_key", "secret_key", "account", "name"];
 
 /// A file that was read; by default, an empty one.
 #[derive(Default)]
@@ -29,6 +33,8 @@ pub(crate) struct File {
     settings: Vec<Entry>,
     credentials: Vec<Item>,
     queues: Vec<(String, Item)>,
+    /// One sentence for each key that means nothing.
+    unknown: Vec<String>,
 }
 
 /// A setting in the file.
@@ -85,7 +91,17 @@ impl File {
         for (key, value) in table.get_ref() {
             file.take_top(key, value)?;
         }
-        Ok(file)
+        let mut unknown = std::mem::take(&mut file.unknown);
+        let credentials = file.credentials.iter().map(|item| (item, &CREDENTIAL_KEYS[..]));
+        let queue_keys = queues::keys();
+        let queues = file.queues.iter().map(|(_, item)| (item, &queue_keys[..]));
+        for (item, known) in credentials.chain(queues) {
+            unknown.extend(item.unknown(known));
+        }
+        match unknown.is_empty() {
+            true => Ok(file),
+            false => Err(UsageError(unknown.join("\n"))),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -96,7 +112,7 @@ impl File {
         self.settings.iter().cloned()
     }
 
-    /// Whether it has a secret key or a token.
+    /// Returns whether the file holds a secret key or a token.
     pub(crate) fn has_secrets(&self) -> bool {
         let is_given = |entry: &Entry| entry.value != Value::Text(String::new());
         !self.credentials.is_empty()
@@ -109,10 +125,8 @@ impl File {
     }
 
     pub(crate) fn credentials(&self, account: &str) -> Result<Vec<AccessKey>, UsageError> {
-        const KNOWN: [&str; 4] = ["access_key", "secret_key", "account", "name"];
         let mut credentials: Vec<AccessKey> = Vec::new();
         for item in &self.credentials {
-            item.refuse_unknown(&KNOWN)?;
             let credential = AccessKey {
                 access_key: item.text("access_key")?.unwrap_or_default(),
                 secret_key: item.text("secret_key")?.unwrap_or_default(),
@@ -188,13 +202,21 @@ impl File {
         let place = self.place(span);
         let Some(setting) = Setting::named(name) else {
             let known = SETTINGS.iter().map(|setting| setting.key);
-            return Err(place.unknown(name, known.chain(["credentials", "queues"])));
+            let unknown = place.unknown(name, known.chain(["credentials", "queues"]));
+            self.unknown.push(unknown.0);
+            return Ok(());
         };
         let value = match (setting.kind, value.get_ref()) {
             (Kind::Text, DeValue::String(text)) => Value::Text(text.to_string()),
             (Kind::Truth, DeValue::Boolean(truth)) => Value::Truth(*truth),
-            (Kind::Number { .. }, DeValue::Integer(number)) => Value::Number(
-                integer(number).ok_or_else(|| place.wrong(format_args!("{name} is too large")))?,
+            (Kind::Number { .. } | Kind::Seconds { .. }, DeValue::Integer(number)) => {
+                Value::Number(
+                    integer(number)
+                        .ok_or_else(|| place.wrong(format_args!("{name} is too large")))?,
+                )
+            }
+            (Kind::Seconds { .. }, DeValue::String(text)) => Value::Number(
+                seconds(text).map_err(|error| place.wrong(format_args!("{name}: {error}")))?,
             ),
             (Kind::List, DeValue::String(text)) => Value::List(vec![text.to_string()]),
             (Kind::List, DeValue::Array(items)) => Value::List(
@@ -211,6 +233,7 @@ impl File {
                     Kind::Text => "a string",
                     Kind::Truth => "true or false",
                     Kind::Number { .. } => "a whole number",
+                    Kind::Seconds { .. } => "a duration such as \"45s\", or a number of seconds",
                     Kind::List => "a list of strings",
                 };
                 let found = found.type_str();
@@ -256,11 +279,10 @@ impl File {
 }
 
 impl Item {
-    pub(crate) fn refuse_unknown(&self, known: &[&str]) -> Result<(), UsageError> {
-        match self.fields.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-            Some((name, field)) => Err(field.place.unknown(name, known.iter().copied())),
-            None => Ok(()),
-        }
+    /// One sentence for each key that is not known.
+    fn unknown(&self, known: &[&str]) -> impl Iterator<Item = String> {
+        let unknown = self.fields.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+        unknown.map(|(name, field)| field.place.unknown(name, known.iter().copied()).0)
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
@@ -292,14 +314,21 @@ impl Item {
         let FieldValue::Number(number) = field.value else {
             return Err(field.place.wrong(format_args!("{name} is a whole number")));
         };
-        match u64::try_from(number).ok().filter(|number| bounds.contains(number)) {
-            Some(number) => Ok(Some(number)),
-            None => {
-                let (min, max) = (bounds.start(), bounds.end());
-                let what = format_args!("{name}: {number} is not within {min} to {max}");
-                Err(field.place.wrong(what))
-            }
-        }
+        within(name, number.into(), bounds, &field.place).map(Some)
+    }
+
+    /// A duration, or a number of seconds.
+    pub(crate) fn seconds_within(
+        &self,
+        name: &str,
+        bounds: &RangeInclusive<u64>,
+    ) -> Result<Option<u64>, UsageError> {
+        let Some(Field { place, value: FieldValue::Text(text) }) = self.field(name) else {
+            return self.number_within(name, bounds);
+        };
+        let wrong = |error| place.wrong(format_args!("{name}: {error}"));
+        let seconds = parse_whole_seconds(text).map_err(wrong)?;
+        within(name, seconds.into(), bounds, place).map(Some)
     }
 
     pub(crate) fn table(&self, name: &str) -> Result<Vec<(String, String)>, UsageError> {
@@ -320,6 +349,21 @@ impl Place {
         match nearest(name, known) {
             Some(meant) => self.wrong(format_args!("unknown key {name}; did you mean {meant}?")),
             None => self.wrong(format_args!("unknown key {name}")),
+        }
+    }
+}
+
+fn within(
+    name: &str,
+    number: i128,
+    bounds: &RangeInclusive<u64>,
+    place: &Place,
+) -> Result<u64, UsageError> {
+    match u64::try_from(number).ok().filter(|number| bounds.contains(number)) {
+        Some(number) => Ok(number),
+        None => {
+            let (min, max) = (bounds.start(), bounds.end());
+            Err(place.wrong(format_args!("{name}: {number} is not within {min} to {max}")))
         }
     }
 }

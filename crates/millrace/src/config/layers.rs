@@ -3,6 +3,7 @@
 use std::{collections::HashMap, fmt, path::PathBuf};
 
 use millrace_core::{Url, is_account, limits};
+use millrace_process::{DurationError, parse_whole_seconds};
 use millrace_server::TlsFiles;
 use millrace_services::AccessKey;
 
@@ -32,7 +33,7 @@ const NO_SETTINGS: [&str; 14] = [
     "MILLRACE_SEQUENCE_NUMBER",
 ];
 
-/// What the names of all our variables begin with.
+/// The beginning of the names of all our variables.
 const PREFIX: &str = "MILLRACE_";
 
 /// Before the name of a message attribute, whatever that is.
@@ -71,6 +72,8 @@ pub(crate) struct Resolved {
 /// All settings with their values, in the order of [`SETTINGS`].
 pub(crate) struct Layers {
     resolved: Vec<Resolved>,
+    /// Settings that `strict` gives another value than somebody has given, one sentence each.
+    overruled: Vec<String>,
 }
 
 impl Layers {
@@ -86,17 +89,30 @@ impl Layers {
             check(entry.setting, &entry.value, &origin)?;
             given.insert(entry.setting.key, (entry.value, origin));
         }
+        let mut unknown = Vec::new();
         for (name, value) in environment {
             if is_service_link(name, value) {
                 continue;
             }
-            let Some(setting) = setting_of(name)? else { continue };
+            let setting = match setting_of(name) {
+                Ok(Some(setting)) => setting,
+                Ok(None) => continue,
+                Err(UsageError(what)) => {
+                    unknown.push(what);
+                    continue;
+                }
+            };
             // Compose and the like make `${X:-}` of what is not set. Texts may be empty on purpose.
-            if value.is_empty() && matches!(setting.kind, Kind::Number { .. }) {
+            if value.is_empty()
+                && matches!(setting.kind, Kind::Number { .. } | Kind::Seconds { .. })
+            {
                 continue;
             }
             let origin = Origin::Environment(name.clone());
             given.insert(setting.key, (parse(setting, value, &origin)?, origin));
+        }
+        if !unknown.is_empty() {
+            return Err(UsageError(unknown.join("\n")));
         }
         for (key, flag, value) in flags.settings() {
             let Some(setting) = Setting::named(key) else { continue };
@@ -104,18 +120,30 @@ impl Layers {
             given.insert(key, (parse(setting, &value, &origin)?, origin));
         }
         let is_strict = matches!(given.get("strict"), Some((Value::Truth(true), _)));
+        let mut overruled = Vec::new();
         let resolved = SETTINGS.iter().map(|setting| {
             let (value, origin) = match given.remove(setting.key) {
                 Some(found) => found,
                 None => (parse(setting, setting.default, &Origin::Default)?, Origin::Default),
             };
             let (value, origin) = match limit_of_amazon(setting.key, &value) {
-                Some(limit) if is_strict => (limit, Origin::Strict),
+                Some(limit) if is_strict => {
+                    if origin != Origin::Default {
+                        let key = setting.key;
+                        overruled.push(format!("{key} ({origin}) is {limit} while strict is on"));
+                    }
+                    (limit, Origin::Strict)
+                }
                 _ => (value, origin),
             };
             Ok(Resolved { setting, value, origin })
         });
-        Ok(Layers { resolved: resolved.collect::<Result<_, UsageError>>()? })
+        let resolved = resolved.collect::<Result<_, UsageError>>()?;
+        Ok(Layers { resolved, overruled })
+    }
+
+    pub(crate) fn overruled(&self) -> &[String] {
+        &self.overruled
     }
 
     pub(crate) fn into_resolved(self) -> Vec<Resolved> {
@@ -267,6 +295,17 @@ impl Layers {
     }
 }
 
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Text(text) => formatter.write_str(text),
+            Value::Number(number) => number.fmt(formatter),
+            Value::Truth(truth) => truth.fmt(formatter),
+            Value::List(list) => formatter.write_str(&list.join(", ")),
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -279,7 +318,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What `strict` makes of a setting that is more generous than Amazon SQS.
+/// Returns the value that `strict` gives a setting that is more generous than Amazon SQS.
 fn limit_of_amazon(key: &str, value: &Value) -> Option<Value> {
     match (key, value) {
         ("limits.recreate_cool_down" | "limits.purge_cool_down", Value::Truth(false)) => {
@@ -340,13 +379,23 @@ fn parse(setting: &'static Setting, text: &str, origin: &Origin) -> Result<Value
         Kind::Number { .. } => {
             Value::Number(text.replace('_', "").parse().map_err(|_| wrong("not a number"))?)
         }
+        Kind::Seconds { .. } => Value::Number(seconds(text).map_err(|error| {
+            UsageError(format!("{} ({origin}): {text:?}: {error}", setting.key))
+        })?),
     };
     check(setting, &value, origin)?;
     Ok(value)
 }
 
+/// Parses a duration of whole seconds.
+pub(super) fn seconds(text: &str) -> Result<i64, DurationError> {
+    let seconds = parse_whole_seconds(text)?;
+    i64::try_from(seconds).map_err(|_| DurationError::TooLong)
+}
+
 fn check(setting: &Setting, value: &Value, origin: &Origin) -> Result<(), UsageError> {
-    if let (Kind::Number { min, max }, Value::Number(number)) = (setting.kind, value)
+    if let (Kind::Number { min, max } | Kind::Seconds { min, max }, Value::Number(number)) =
+        (setting.kind, value)
         && !(min..=max).contains(number)
     {
         return Err(UsageError(format!(

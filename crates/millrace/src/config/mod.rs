@@ -12,14 +12,14 @@ mod queues;
 mod settings;
 
 use std::{
-    io,
-    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::anyhow;
 use millrace_journal::Durability;
+use millrace_process::{AddressError, listen_address};
 use millrace_server::{Cors, TlsFiles};
 use millrace_services::{AccessKey, MetricsOptions, is_region};
 
@@ -70,8 +70,10 @@ pub(crate) struct Config {
     pub(crate) traces: millrace_otel::Options,
     /// Dead-letter queues before the queues that use them.
     pub(crate) queues: Vec<DeclaredQueue>,
-    /// What is allowed, and should be known: who else can read or change the secrets in the file.
+    /// Warnings about the file: other users who can read or change its secrets.
     pub(crate) warnings: Vec<String>,
+    /// Settings that `strict` gives another value than the configuration, one sentence each.
+    pub(crate) overruled: Vec<String>,
     resolved: Vec<Resolved>,
 }
 
@@ -90,9 +92,9 @@ pub(crate) struct Limits {
     pub(crate) memory_bytes: u64,
     /// Messages of one queue that may be in flight.
     pub(crate) in_flight: u64,
-    /// Whether a deleted queue's name rests for 60 seconds.
+    /// True if a deleted queue's name rests for 60 seconds.
     pub(crate) recreate_cool_down: bool,
-    /// Whether a queue may be purged only once in 60 seconds.
+    /// True if a queue may be purged only once in 60 seconds.
     pub(crate) purge_cool_down: bool,
 }
 
@@ -184,6 +186,7 @@ impl Config {
             traces: traces(&layers)?,
             queues: queues::declared(file, &region, &account)?,
             warnings: Vec::new(),
+            overruled: layers.overruled().to_vec(),
             listen,
             region,
             account,
@@ -241,8 +244,8 @@ fn credentials(layers: &Layers, file: &File, account: &str) -> Result<Vec<Access
     Ok(credentials)
 }
 
-/// What is wrong with a key, secret or token: characters that somebody has copied along, or that no
-/// client can send. The text does not repeat it.
+/// Returns the fault of a key, secret or token: characters that somebody has copied along, or that
+/// no client can send. The text does not repeat it.
 fn fault_of_secret(text: &str) -> Option<&'static str> {
     match () {
         () if text.chars().any(char::is_control) => Some("contains a control character"),
@@ -251,23 +254,15 @@ fn fault_of_secret(text: &str) -> Option<&'static str> {
     }
 }
 
-/// `host:port`; a name is looked up, IPv4 first. Only what can be no address is a [`UsageError`]:
-/// whoever knows the name may be up later.
+/// Only what cannot be an address is a [`UsageError`]: a name may get its address later.
 fn address(layers: &Layers, key: &str, text: &str) -> anyhow::Result<SocketAddr> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
-    let found: Vec<SocketAddr> = match text.to_socket_addrs() {
-        Ok(found) => found.collect(),
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+    listen_address(text).map_err(|error| match error {
+        AddressError::Malformed(_) => {
             let off = if key == "console_listen" { "; off means no console" } else { "" };
-            let what = format_args!("{text:?} is not an address like 127.0.0.1:4566: {error}{off}");
-            return Err(layers.wrong(key, what).into());
+            layers.wrong(key, format_args!("{error}{off}")).into()
         }
-        Err(error) => bail!("{}", layers.wrong(key, format_args!("{text:?}: {error}"))),
-    };
-    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    first.copied().with_context(|| layers.wrong(key, format_args!("{text:?} has no address")).0)
+        AddressError::Unresolved(..) => anyhow!("{}", layers.wrong(key, format_args!("{error}"))),
+    })
 }
 
 /// Host names as browsers send them, without a port. Addresses are answered anyway.

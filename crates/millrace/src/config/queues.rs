@@ -23,16 +23,16 @@ pub(crate) struct DeclaredQueue {
     pub(crate) tags: Vec<(String, String)>,
 }
 
-/// Our names of numeric attributes, those of AWS, and what they may be.
-const NUMBERS: [(&str, &str, RangeInclusive<u64>); 5] = [
+/// Our names of attributes that are durations, those of AWS, and what they may be.
+const SECONDS: [(&str, &str, RangeInclusive<u64>); 4] = [
     ("visibility_timeout", "VisibilityTimeout", limits::VISIBILITY_TIMEOUT_S),
     ("delay_seconds", "DelaySeconds", limits::DELAY_S),
     ("retention_seconds", "MessageRetentionPeriod", limits::RETENTION_S),
     ("wait_seconds", "ReceiveMessageWaitTimeSeconds", limits::WAIT_TIME_S),
-    ("max_message_bytes", "MaximumMessageSize", limits::MAXIMUM_MESSAGE_SIZE_BYTES),
 ];
 
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
+    "max_message_bytes",
     "region",
     "account",
     "fifo",
@@ -42,6 +42,11 @@ const OTHERS: [&str; 8] = [
     "attributes",
     "tags",
 ];
+
+/// The keys of a table `[queues.NAME]`.
+pub(super) fn keys() -> Vec<&'static str> {
+    SECONDS.iter().map(|(ours, ..)| *ours).chain(OTHERS).collect()
+}
 
 /// A queue and the queue it needs, declared or not.
 struct Declared<'a> {
@@ -76,8 +81,6 @@ fn queue(
     region: &str,
     account: &str,
 ) -> Result<DeclaredQueue, UsageError> {
-    let known: Vec<&str> = NUMBERS.iter().map(|(ours, ..)| *ours).chain(OTHERS).collect();
-    item.refuse_unknown(&known)?;
     let own_region = item.text("region")?;
     if own_region.as_deref().is_some_and(|region| !is_region(region)) {
         return Err(item.place.wrong("region is not the name of a region"));
@@ -87,10 +90,14 @@ fn queue(
         return Err(item.place.wrong("account is not twelve digits"));
     }
     let mut attributes = item.table("attributes")?;
-    for (ours, theirs, bounds) in NUMBERS {
-        if let Some(number) = item.number_within(ours, &bounds)? {
-            attributes.push((theirs.to_owned(), number.to_string()));
+    for (ours, theirs, bounds) in SECONDS {
+        if let Some(seconds) = item.seconds_within(ours, &bounds)? {
+            attributes.push((theirs.to_owned(), seconds.to_string()));
         }
+    }
+    let bounds = limits::MAXIMUM_MESSAGE_SIZE_BYTES;
+    if let Some(bytes) = item.number_within("max_message_bytes", &bounds)? {
+        attributes.push(("MaximumMessageSize".to_owned(), bytes.to_string()));
     }
     let is_fifo = name.ends_with(".fifo");
     match item.truth("fifo")? {

@@ -21,6 +21,11 @@ pub(crate) enum Kind {
         min: i64,
         max: i64,
     },
+    /// A duration of whole seconds, or their number; bounds included.
+    Seconds {
+        min: i64,
+        max: i64,
+    },
     Truth,
     /// Separated by commas outside the file.
     List,
@@ -49,7 +54,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     truth("idle_poll", "false"),
     text("log_format", "text"),
     text("log_level", "info"),
-    number("drain_seconds", "20", 0, 3600),
+    seconds("drain_seconds", "20", 0, 3600),
     list("cors_origins", "auto"),
     number("limits.max_connections", "0", 0, MANY),
     // SQS: 1 MiB of payload, each byte of which JSON may write as six.
@@ -121,6 +126,10 @@ const fn truth(key: &'static str, default: &'static str) -> Setting {
 
 const fn list(key: &'static str, default: &'static str) -> Setting {
     Setting { key, kind: Kind::List, default, is_secret: false }
+}
+
+const fn seconds(key: &'static str, default: &'static str, min: i64, max: i64) -> Setting {
+    Setting { key, kind: Kind::Seconds { min, max }, default, is_secret: false }
 }
 
 const fn number(key: &'static str, default: &'static str, min: i64, max: i64) -> Setting {

@@ -206,7 +206,12 @@ fn mistakes_are_named_with_their_place() {
             "m.toml:2: visibility_timeout: 43201 is not within 0 to 43200",
         ),
         ("[queues.a]\ndelay_seconds = -1", "m.toml:2: delay_seconds: -1 is not within 0 to 900"),
-        ("[queues.a]\nwait_seconds = '1'", "m.toml:2: wait_seconds is a whole number"),
+        ("[queues.a]\nwait_seconds = '1m'", "m.toml:2: wait_seconds: 60 is not within 0 to 20"),
+        ("[queues.a]\nwait_seconds = '1min'", "m.toml:2: wait_seconds: \"min\" is not a unit"),
+        ("[queues.a]\nwait_seconds = true", "m.toml:2: wait_seconds is a whole number"),
+        ("drain_seconds = '2h'", "drain_seconds (m.toml:1): 7200 is not within 0 to 3600"),
+        ("drain_seconds = true", "drain_seconds is a duration"),
+        ("regoin = 'x'\n[queues.a]\nfifoo = true", "\nm.toml:3: unknown key fifoo"),
         (
             "[queues.a]\ndead_letter_queue = 'b'\nmax_receive_count = 1001",
             "m.toml:3: max_receive_count: 1001 is not within 1 to 1000",
@@ -252,6 +257,35 @@ fn no_address_is_listened_on_twice() {
     assert!(
         check("listen = ['127.0.0.1:0', '127.0.0.1:0']\nconsole_listen = '127.0.0.1:0'").is_ok()
     );
+}
+
+#[test]
+fn durations_and_addresses_have_one_syntax_in_every_layer() {
+    let text = "listen = ['4566', 'localhost:4568']\ndrain_seconds = '1m'\n\
+                [queues.a]\nretention_seconds = '4d'\nvisibility_timeout = 45";
+    let config = from_file(text).unwrap();
+    let from_flag = Flags { drain_seconds: Some("1m30s".into()), ..Flags::default() };
+    let from_variable = [("MILLRACE_DRAIN_SECONDS", "5"), ("MILLRACE_CONSOLE_LISTEN", ":80")];
+
+    let listened: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
+    assert_eq!(listened, ["127.0.0.1:4566", "127.0.0.1:4568"]);
+    assert_eq!(config.drain, Duration::from_secs(60));
+    let attributes: Vec<&str> =
+        config.queues[0].attributes.iter().map(|(_, value)| value.as_str()).collect();
+    assert_eq!(attributes, ["345600", "45"]);
+    assert_eq!(load(&from_flag, &[], "").unwrap().drain, Duration::from_secs(90));
+    let config = load(&Flags::default(), &from_variable, "").unwrap();
+    assert_eq!(config.drain, Duration::from_secs(5));
+    assert_eq!(config.console_listen, Some("127.0.0.1:80".parse().unwrap()));
+}
+
+#[test]
+fn strict_says_which_settings_it_overrules() {
+    let config = from_file("strict = true\n[limits]\nin_flight = 200_000").unwrap();
+
+    assert_eq!(config.limits.in_flight, 120_000);
+    assert_eq!(config.overruled, ["limits.in_flight (m.toml:3) is 120000 while strict is on"]);
+    assert!(from_file("strict = true").unwrap().overruled.is_empty());
 }
 
 #[test]
