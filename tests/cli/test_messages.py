@@ -502,8 +502,8 @@ def test_top_shows_the_fullest_queue_first_and_its_change(millrace, lines, new_n
     title, _, heads, many, few = lines("top", prefix)
 
     assert "2 queues, 4 messages" in title and heads.split()[-1] == "CHANGE/S"
-    assert many.split() == [f"{prefix}-many", "3", "0", "0", "-"]
-    assert few.split() == [f"{prefix}-few", "1", "0", "0", "-"]
+    assert many.split()[:4] == [f"{prefix}-many", "3", "0", "0"] and many.split()[-1] == "-"
+    assert few.split()[:4] == [f"{prefix}-few", "1", "0", "0"] and few.split()[-1] == "-"
     twice = lines("top", prefix, "--times", "2", "--interval", "0.1")
     assert [line.split()[-1] for line in twice[-2:]] == ["+0", "+0"]
 

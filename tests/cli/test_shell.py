@@ -63,12 +63,12 @@ def test_reader_that_leaves_ends_no_sending_and_hides_no_failure(millrace, queue
     assert counts(url)[0] > 0
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completions_know_every_command(millrace, shell):
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "elvish", "powershell"])
+def test_completions_ask_the_program(millrace, shell):
     script = millrace("completions", shell).stdout
 
-    assert all(word in script for word in ("serve", "redrive", "visibility", "purge"))
-    if shutil.which(shell):
+    assert "_MILLRACE_COMPLETE" in script and "millrace" in script
+    if shell != "powershell" and shell != "elvish" and shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=30)
 
 

@@ -1,5 +1,6 @@
 //! Where the server is, who asks, and calls of any action with JSON in and out.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -10,6 +11,7 @@ use millrace_client::transport::{
     Answer, Call, Endpoint, Head, Lane, Repeat, StreamedBody, TransportError, TransportOptions,
 };
 use millrace_client::{AwsSettings, CallError, CallErrorKind, Credentials, Url};
+use millrace_process::value_of_flag;
 use serde_json::{Map, Value, json};
 
 use crate::config::UsageError;
@@ -41,6 +43,8 @@ pub(super) struct Sqs {
     client: SqsClient,
     /// Flags or environment name it: then it is meant, whatever a queue's URL says.
     is_named: bool,
+    /// The key that signs, if it was found before the first request.
+    pub(super) access_key: Option<String>,
 }
 
 /// What a server shows of a queue at a time.
@@ -79,7 +83,19 @@ impl ConnectionFlags {
     pub(super) fn connect_to(&self, queue: &str) -> Result<Sqs> {
         let client = self.client(queue, Protocol::Json, self.transport()?)?;
         self.check_profile(&client)?;
-        Ok(Sqs { client, is_named: self.names_endpoint()? })
+        let credentials = self.aws()?.credentials.or_else(own_credentials);
+        let access_key = credentials.map(|credentials| credentials.access_key);
+        Ok(Sqs { client, is_named: self.names_endpoint()?, access_key })
+    }
+
+    /// The flags of a line that need not be complete.
+    pub(super) fn of_line(line: &[OsString]) -> ConnectionFlags {
+        let value = |flag| value_of_flag(line, flag);
+        ConnectionFlags {
+            endpoint: value("--endpoint"),
+            region: value("--region"),
+            profile: value("--profile"),
+        }
     }
 
     /// The region that the flag names.
@@ -87,7 +103,8 @@ impl ConnectionFlags {
         self.region.as_deref()
     }
 
-    /// Whether flags or environment say which server is meant, whatever a queue's URL says.
+    /// Returns whether flags or environment name the server, which then is meant whatever a queue's
+    /// URL says.
     fn names_endpoint(&self) -> Result<bool, UsageError> {
         Ok(self.named_endpoint(&self.aws()?).is_some())
     }
@@ -159,9 +176,9 @@ impl ConnectionFlags {
         self.own_endpoint().unwrap_or_else(default_endpoint).parse()
     }
 
-    /// Whether somebody must be asked for credentials: there are no keys, and either the server is
-    /// Amazon's or something tells where to ask. A server on this machine is not made to wait for
-    /// metadata that does not exist.
+    /// Returns whether roles or metadata must be asked for credentials: there are no keys, and
+    /// either the server is Amazon's or something says where to ask. A server on this machine is
+    /// not made to wait for metadata that does not exist.
     #[cfg(feature = "aws-config")]
     fn wants_chain(&self, host: &str) -> Result<bool, UsageError> {
         if self.aws()?.credentials.or_else(own_credentials).is_some() {
@@ -194,7 +211,16 @@ impl ConnectionFlags {
         let mut options = TransportOptions::default();
         if let Some(path) = variable("AWS_CA_BUNDLE") {
             let problem = |error| UsageError(format!("AWS_CA_BUNDLE: reading {path}: {error}"));
-            options.tls.extra_authorities = std::fs::read(&path).map_err(problem)?;
+            let authorities = std::fs::read(&path).map_err(problem)?;
+            const MARK: &[u8] = b"-----BEGIN CERTIFICATE-----";
+            if !authorities.windows(MARK.len()).any(|window| window == MARK) {
+                let text = format!(
+                    "AWS_CA_BUNDLE: {path} holds no certificate; name a PEM file with the \
+                     authority's certificate"
+                );
+                return Err(UsageError(text));
+            }
+            options.tls.extra_authorities = authorities;
         }
         Ok(options)
     }
@@ -229,13 +255,13 @@ impl ConnectionFlags {
 }
 
 impl Sqs {
-    /// The status of the answer to an unsigned GET.
-    pub(super) async fn get(&self, path: &str) -> Result<u16, TransportError> {
+    /// The answer to an unsigned GET.
+    pub(super) async fn get(&self, path: &str) -> Result<Answer, TransportError> {
         let transport = self.client.transport();
         let head = Head::new("GET", path, &transport.endpoint().authority)?;
         let (lane, body, wait, repeat) =
             (Lane::Quick, Default::default(), Duration::ZERO, Repeat::Safe);
-        Ok(transport.call(Call { lane, head, body, wait, repeat }).await?.status)
+        transport.call(Call { lane, head, body, wait, repeat }).await
     }
 
     /// A call that is answered at once.
@@ -265,14 +291,19 @@ impl Sqs {
         let path = "/_aws/sqs/messages";
         let answer = self.client.call_at(path, query, Action::RECEIVE_MESSAGE, body.into()).await;
         let shown = |answer: Answer| Ok((parse(&answer.body)?, answer));
-        let (messages, answer) = answer.and_then(shown).map_err(|error| {
-            let cannot = "messages can be shown without receiving them by Millrace only, not by \
-                          Amazon SQS";
-            if matches!(error.kind, CallErrorKind::Refused | CallErrorKind::Malformed) {
-                return anyhow::Error::new(error).context(cannot);
+        let (messages, answer) = match answer.and_then(shown) {
+            Ok(shown) => shown,
+            Err(error) => {
+                let cannot = "messages can be shown without receiving them by Millrace only, not \
+                              by Amazon SQS";
+                if matches!(error.kind, CallErrorKind::Refused | CallErrorKind::Malformed) {
+                    return Err(anyhow::Error::new(error).context(cannot));
+                }
+                let asked = json!({ "QueueUrl": queue_url });
+                let error = self.named(error);
+                return Err(self.advised(error, Action::RECEIVE_MESSAGE, &asked).await.into());
             }
-            self.named(error).into()
-        })?;
+        };
         let damaged = answer.header("x-millrace-damaged").and_then(|count| count.parse().ok());
         Ok(Shown {
             messages: list(&messages, "Messages").to_vec(),
@@ -288,6 +319,18 @@ impl Sqs {
     /// A call of a path that only Millrace has, signed as those of SQS are; the path says what is
     /// meant, not the action.
     pub(super) async fn call_own(&self, path: &str, body: &Value) -> Result<Value, CallError> {
+        match self.call_own_quietly(path, body).await {
+            Err(error) => Err(self.advised_own(error).await),
+            answer => answer,
+        }
+    }
+
+    /// The same without advice, for what may fail.
+    pub(super) async fn call_own_quietly(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, CallError> {
         let body = body.to_string();
         let answer = self.client.call_at(path, "", Action::LIST_QUEUES, body.into()).await;
         parse(&answer.map_err(|error| self.named(error))?.body)
@@ -296,13 +339,20 @@ impl Sqs {
     /// A copy of all data of the server, as it comes.
     pub(super) async fn backup(&self) -> Result<StreamedBody> {
         let begun = self.client.stream_at("/_millrace/backup", Action::LIST_QUEUES, Bytes::new());
-        begun.await.map_err(|error| {
-            let cannot = "this server takes no backups: it is no Millrace, or an older one";
-            match error.kind {
-                CallErrorKind::Malformed => anyhow::Error::new(error).context(cannot),
-                _ => self.named(error).into(),
-            }
+        let error = match begun.await {
+            Ok(streamed) => return Ok(streamed),
+            Err(error) => error,
+        };
+        let cannot = "this server takes no backups: it is no Millrace, or an older one";
+        Err(match error.kind {
+            CallErrorKind::Malformed => anyhow::Error::new(error).context(cannot),
+            _ => self.advised_own(self.named(error)).await.into(),
         })
+    }
+
+    /// Adds advice to the error of a call of a path that only Millrace has.
+    pub(super) async fn advised_own(&self, error: CallError) -> CallError {
+        self.advised(error, Action::LIST_QUEUES, &Value::Null).await
     }
 
     /// The URL of a queue of this server, given as a name, an ARN or its URL.
@@ -385,11 +435,27 @@ impl Sqs {
         }
     }
 
+    /// URLs of queues whose names begin so, as many as one answer holds.
+    pub(super) async fn list_page(&self, prefix: &str) -> Result<Vec<String>, CallError> {
+        let asked = json!({ "QueueNamePrefix": prefix, "MaxResults": LISTED });
+        let answer = self.call(Action::LIST_QUEUES, &asked).await?;
+        let listed = list(&answer, "QueueUrls").iter();
+        Ok(listed.filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+
+    /// URLs of the queues whose dead-letter queue this is, as many as one answer holds.
+    pub(super) async fn dead_letter_sources(&self, url: &str) -> Result<Vec<String>, CallError> {
+        let asked = json!({ "QueueUrl": url });
+        let answer = self.call(Action::LIST_DEAD_LETTER_SOURCE_QUEUES, &asked).await?;
+        let listed = list(&answer, "queueUrls").iter();
+        Ok(listed.filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+
     pub(super) fn endpoint(&self) -> String {
         self.client.transport().endpoint().to_string()
     }
 
-    /// Whether the server is Amazon's own.
+    /// Returns whether the server is Amazon's own.
     pub(super) fn is_amazon(&self) -> bool {
         is_amazon(&self.client.transport().endpoint().host)
     }
@@ -405,7 +471,10 @@ impl Sqs {
         let repeat = if is_send { Repeat::Never } else { Repeat::Safe };
         let body = parameters.to_string();
         let answer = self.client.call(action, body.into(), wait, repeat).await;
-        parse(&answer.map_err(|error| self.named(error))?)
+        match answer.and_then(|answer| parse(&answer)) {
+            Err(error) => Err(self.advised(self.named(error), action, parameters).await),
+            answer => answer,
+        }
     }
 
     /// An error that says which server could not be reached.

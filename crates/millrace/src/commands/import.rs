@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 use super::connection::{ConnectionFlags, text};
 use super::message::attribute;
+use super::names::queue_names;
+use super::output;
 use super::send::{Batch, first_signal, read_lines};
 use crate::logging::tell;
 
@@ -20,6 +22,7 @@ const TRACE_HEADER: &str = "AWSTraceHeader";
 #[derive(Args, Debug)]
 pub(crate) struct ImportFlags {
     /// Name, URL or ARN
+    #[arg(add = queue_names())]
     queue: String,
     /// File to read; without one, or with -, standard input
     file: Option<PathBuf>,
@@ -80,7 +83,7 @@ pub(super) async fn run(flags: &ImportFlags) -> Result<()> {
         // Those that were read before it broke off, too.
         sent = batch.send(&sqs, &url, &mut count).await;
     }
-    tell(&format!("{accepted} messages sent"));
+    tell(&format!("{} sent", output::counted(accepted, "message")));
     sent?;
     match broken_off {
         Some(why) => bail!("{why:#}; {}", batch.so_far()),
@@ -88,7 +91,7 @@ pub(super) async fn run(flags: &ImportFlags) -> Result<()> {
     }
 }
 
-/// Which deduplication ids messages get.
+/// The deduplication ids that messages get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deduplication {
     /// The queue is no FIFO queue.
@@ -110,8 +113,12 @@ fn entry_of(line: &str, deduplication: Deduplication) -> Result<Option<Value>> {
     if line.trim().is_empty() {
         return Ok(None);
     }
-    let message: Value = serde_json::from_str(line)?;
-    let body = message.get("Body").and_then(Value::as_str).context("there is no Body")?;
+    const FORM: &str =
+        "a line must be a message as `millrace export` writes it: {\"Body\": \"text\"}";
+    let message: Value = serde_json::from_str(line)
+        .map_err(|error| anyhow!("not JSON at column {}; {FORM}", error.column()))?;
+    let body = message.get("Body").and_then(Value::as_str);
+    let body = body.with_context(|| format!("there is no \"Body\" that is a text; {FORM}"))?;
     let mut entry = json!({ "MessageBody": body });
     if let Some(attributes) = message.get("MessageAttributes") {
         entry["MessageAttributes"] = attributes.clone();

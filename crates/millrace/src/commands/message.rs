@@ -1,25 +1,57 @@
-//! How messages are printed: the body, or a JSON line in the form of ReceiveMessage.
+//! How messages are printed: parts such as the body, or a JSON line in the form of ReceiveMessage.
 
+use clap::ValueEnum;
 use serde_json::Value;
 
 use super::connection::text;
 
-/// Which of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a message is printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    Body,
+    /// These parts, separated by tabs.
+    Parts(Vec<Part>),
     Json,
+}
+
+/// A part of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Part {
+    /// Message id
+    Id,
+    /// Receipt handle
+    Handle,
+    /// Body
+    Body,
+    /// Message group
+    Group,
+    /// How often the message was received
+    Receives,
 }
 
 impl Form {
     pub(super) fn new(json: bool) -> Form {
-        if json { Form::Json } else { Form::Body }
+        if json { Form::Json } else { Form::Parts(vec![Part::Body]) }
     }
 
-    pub(super) fn of(self, message: &Value) -> String {
+    pub(super) fn of(&self, message: &Value) -> String {
         match self {
-            Form::Body => text(message, "Body").to_owned(),
+            Form::Parts(parts) => {
+                let parts: Vec<&str> = parts.iter().map(|part| part.of(message)).collect();
+                parts.join("\t")
+            }
             Form::Json => message.to_string(),
+        }
+    }
+}
+
+impl Part {
+    fn of(self, message: &Value) -> &str {
+        match self {
+            Part::Id => text(message, "MessageId"),
+            Part::Handle => text(message, "ReceiptHandle"),
+            Part::Body => text(message, "Body"),
+            Part::Group => attribute(message, "MessageGroupId"),
+            Part::Receives => attribute(message, "ApproximateReceiveCount"),
         }
     }
 }

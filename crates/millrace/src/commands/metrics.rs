@@ -6,7 +6,8 @@ use millrace_client::CallErrorKind;
 use serde_json::{Map, Value, json};
 
 use super::connection::ConnectionFlags;
-use super::{Sqs, give, output, pair};
+use super::values::{account, give, pair};
+use super::{Sqs, output};
 use crate::config::UsageError;
 use crate::logging::tell;
 
@@ -17,9 +18,10 @@ pub(crate) enum MetricsCommand {
 }
 
 #[derive(Args, Debug)]
+#[command(mut_arg("region", |region| region.help("Only metrics in this region [default: all regions]")))]
 pub(crate) struct DeleteFlags {
     /// Only metrics of this account; with credentials, yours is the only one [default: yours]
-    #[arg(long, value_name = "DIGITS")]
+    #[arg(long, value_name = "DIGITS", value_parser = account)]
     account: Option<String>,
     /// Only metrics in this name space
     #[arg(long, value_name = "NAME")]
@@ -39,7 +41,6 @@ pub(crate) struct DeleteFlags {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    // `--region` leaves metrics of other regions alone; without it all regions are meant.
     #[command(flatten)]
     connection: ConnectionFlags,
 }
@@ -55,8 +56,8 @@ async fn delete(flags: &DeleteFlags) -> Result<()> {
     let sqs = flags.connection.connect()?;
     if !flags.yes {
         asked.insert("dry_run".to_owned(), true.into());
-        let count = output::thousands(removed(&sqs, &asked).await?);
-        if !output::confirm(&format!("Delete {count} metrics at {}?", sqs.endpoint()))? {
+        let count = output::counted(removed(&sqs, &asked).await?, "metric");
+        if !output::confirm(&format!("Delete {count} at {}?", sqs.endpoint()))? {
             bail!("nothing was changed");
         }
         asked.remove("dry_run");
@@ -65,11 +66,11 @@ async fn delete(flags: &DeleteFlags) -> Result<()> {
     if flags.json {
         return output::line(&json!({ "series": count }).to_string());
     }
-    tell(&format!("{} metrics deleted", output::thousands(count)));
+    tell(&format!("{} deleted", output::counted(count, "metric")));
     Ok(())
 }
 
-/// What the server is asked.
+/// The request's body.
 fn asked(flags: &DeleteFlags) -> Result<Map<String, Value>, UsageError> {
     let mut dimensions = Map::new();
     for text in &flags.dimensions {

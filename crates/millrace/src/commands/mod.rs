@@ -5,12 +5,15 @@
 //! each command makes the same calls as any client. `peek`, `tail` and `export` without
 //! `--consume` need one that Amazon does not have, and say so.
 
+mod activity;
+mod advice;
 mod backup;
 mod connection;
 mod export;
 mod import;
 mod message;
 mod metrics;
+mod names;
 mod output;
 mod peek;
 mod queue;
@@ -18,18 +21,16 @@ mod ready;
 mod receive;
 mod redrive;
 mod send;
-mod shell;
+mod settle;
 mod tail;
 mod top;
-
-use std::ops::RangeInclusive;
-use std::time::Duration;
+mod values;
 
 use anyhow::Result;
 use clap::Subcommand;
-use serde_json::{Map, Value};
+use millrace_process::{CompletionsFlags, ManFlags, print_completions, write_manual};
 
-use crate::{config::UsageError, end_soon::end_soon};
+use crate::{cli::Cli, end_soon::end_soon};
 pub(crate) use connection::ConnectionFlags;
 use connection::Sqs;
 
@@ -42,6 +43,10 @@ pub(crate) enum ClientCommand {
     Send(send::SendFlags),
     /// Receive messages; they stay hidden for their visibility timeout unless deleted
     Receive(receive::ReceiveFlags),
+    /// Delete a message that was received
+    Delete(settle::DeleteFlags),
+    /// Keep a message that was received hidden for longer, or make it available again
+    Extend(settle::ExtendFlags),
     /// Show messages without receiving them (Millrace only)
     Peek(peek::PeekFlags),
     /// Print messages as they arrive
@@ -61,10 +66,10 @@ pub(crate) enum ClientCommand {
     Metrics(metrics::MetricsCommand),
     /// Ask whether a server is ready: exits with 0 if so, 1 if not (Millrace only)
     Ready(ready::ReadyFlags),
-    /// Print the completions of a shell
-    Completions(shell::CompletionsFlags),
+    /// Print the script that makes a shell complete commands, flags and names of queues
+    Completions(CompletionsFlags),
     /// Write manual pages
-    Man(shell::ManFlags),
+    Man(ManFlags),
 }
 
 /// Runs a command to its end. Output that nobody reads any more ends it, too, and is a failure only
@@ -72,8 +77,10 @@ pub(crate) enum ClientCommand {
 pub(crate) fn run(command: ClientCommand) -> Result<()> {
     let takes = command.takes();
     let outcome = match command {
-        ClientCommand::Completions(flags) => shell::completions(&flags),
-        ClientCommand::Man(flags) => shell::man(&flags),
+        ClientCommand::Completions(flags) => {
+            print_completions("millrace", &flags).map_err(Into::into)
+        }
+        ClientCommand::Man(flags) => write_manual::<Cli>(&flags),
         command => end_soon(over_the_wire(command)),
     };
     match outcome {
@@ -83,7 +90,7 @@ pub(crate) fn run(command: ClientCommand) -> Result<()> {
 }
 
 impl ClientCommand {
-    /// Whether it takes messages out of a queue. What nobody reads stays there.
+    /// Returns whether the command takes messages out of a queue.
     fn takes(&self) -> bool {
         match self {
             ClientCommand::Receive(flags) => flags.delete,
@@ -99,6 +106,8 @@ async fn over_the_wire(command: ClientCommand) -> Result<()> {
         ClientCommand::Queue(command) => queue::run(&command).await,
         ClientCommand::Send(flags) => send::run(&flags).await,
         ClientCommand::Receive(flags) => receive::run(&flags).await,
+        ClientCommand::Delete(flags) => settle::delete(&flags).await,
+        ClientCommand::Extend(flags) => settle::extend(&flags).await,
         ClientCommand::Peek(flags) => peek::run(&flags).await,
         ClientCommand::Tail(flags) => tail::run(&flags).await,
         ClientCommand::Redrive(flags) => redrive::run(&flags).await,
@@ -109,48 +118,5 @@ async fn over_the_wire(command: ClientCommand) -> Result<()> {
         ClientCommand::Metrics(command) => metrics::run(&command).await,
         ClientCommand::Ready(flags) => ready::run(&flags).await,
         ClientCommand::Completions(_) | ClientCommand::Man(_) => Ok(()),
-    }
-}
-
-/// The time between two looks: not so short that the server does nothing else.
-fn interval(text: &str) -> Result<Duration, String> {
-    const BOUNDS: RangeInclusive<Duration> =
-        Duration::from_millis(50)..=Duration::from_secs(86_400);
-    let interval = text.parse().ok().and_then(|value| Duration::try_from_secs_f64(value).ok());
-    match interval.filter(|interval| BOUNDS.contains(interval)) {
-        Some(interval) => Ok(interval),
-        None => Err("expected a number of seconds from 0.05 to 86400".to_owned()),
-    }
-}
-
-/// The two halves of `NAME=VALUE`.
-fn pair<'a>(text: &'a str, flag: &str) -> Result<(&'a str, &'a str), UsageError> {
-    text.split_once('=').ok_or_else(|| UsageError(format!("{flag} {text}: must be NAME=VALUE")))
-}
-
-/// Adds what `flag` gives a value; nothing is given two.
-fn give(
-    given: &mut Map<String, Value>,
-    flag: &str,
-    name: &str,
-    value: Value,
-) -> Result<(), UsageError> {
-    match given.insert(name.to_owned(), value) {
-        None => Ok(()),
-        Some(_) => Err(UsageError(format!("{flag} {name} is given twice"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn interval_is_a_time_that_passes() {
-        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
-        assert_eq!(interval("86400"), Ok(Duration::from_secs(86_400)));
-        for wrong in ["-1", "0", "nan", "inf", "1e9", ""] {
-            assert!(interval(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn line(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether an error says that nobody reads the output any more.
+/// Returns whether an error says that nobody reads the output any more.
 pub(super) fn is_closed(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<io::Error>();
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -61,12 +61,19 @@ const ANSWER_BYTES: u64 = 64;
 /// Asks before something that cannot be undone. Without a terminal there is nobody to ask.
 pub(super) fn confirm(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
-        return Err(UsageError(format!("{question} Say --yes.")).into());
+        return Err(
+            UsageError(format!("{question} Give --yes to do it without being asked.")).into()
+        );
     }
     eprint!("{} [y/N] ", visible(question));
     let mut answer = String::new();
     io::stdin().lock().take(ANSWER_BYTES).read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// `1 message`, `1,234 messages`.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
 /// `1,234,567`.
@@ -119,6 +126,8 @@ mod tests {
     fn durations_show_their_two_largest_units() {
         let shown = [0, 45, 90, 5_400, 345_600, 100_000].map(seconds);
         assert_eq!(shown, ["0 s", "45 s", "1 min 30 s", "1 h 30 min", "4 days", "1 day 3 h"]);
+        assert_eq!(counted(1, "message"), "1 message");
+        assert_eq!(counted(1_234, "message"), "1,234 messages");
         assert_eq!([0, 999, 1_234_567].map(thousands), ["0", "999", "1,234,567"]);
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::connection::{ConnectionFlags, Next, Shown};
 use super::message::{Form, attribute};
+use super::names::queue_names;
 use super::{Sqs, output};
 use crate::logging::tell;
 
@@ -55,6 +56,7 @@ impl<'a> Pages<'a> {
 #[derive(Args, Debug)]
 pub(crate) struct PeekFlags {
     /// Name, URL or ARN
+    #[arg(add = queue_names())]
     queue: String,
     /// Messages to show at the most
     #[arg(long, value_name = "NUMBER", default_value = "10")]
@@ -80,8 +82,8 @@ pub(super) async fn run(flags: &PeekFlags) -> Result<()> {
     while let Some(page) = pages.next(left.saturating_add(1)).await? {
         for message in page.messages.iter().take(left) {
             let shown = form.of(message);
-            match (form, state(message)) {
-                (Form::Body, Some(state)) => output::line(&format!("[{state}] {shown}"))?,
+            match (&form, state(message)) {
+                (Form::Parts(_), Some(state)) => output::line(&format!("[{state}] {shown}"))?,
                 _ => output::line(&shown)?,
             }
         }
@@ -98,7 +100,7 @@ pub(super) async fn run(flags: &PeekFlags) -> Result<()> {
     Ok(())
 }
 
-/// Why a message cannot be received now.
+/// The state of a message that cannot be received now.
 fn state(message: &Value) -> Option<&'static str> {
     match (attribute(message, "IsDelayed"), attribute(message, "IsVisible")) {
         ("true", _) => Some("delayed"),

@@ -4,12 +4,16 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use millrace_client::CallErrorKind;
 use millrace_client::sqs::Action;
+use millrace_process::parse_whole_seconds;
 use millrace_wire::date::format_iso8601;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
-use super::connection::{ConnectionFlags, list, name_of, text};
-use super::{Sqs, give, output, pair};
+use super::activity::{Activity, activity, rate};
+use super::connection::{ConnectionFlags, name_of, text};
+use super::names::queue_names;
+use super::values::{give, pair};
+use super::{Sqs, output};
 use crate::config::UsageError;
 use crate::logging::tell;
 use crate::show::Format;
@@ -22,7 +26,7 @@ pub(crate) enum QueueCommand {
     /// List queues and what they hold
     List {
         /// Only queues whose names begin so
-        #[arg(default_value = "")]
+        #[arg(default_value = "", add = queue_names())]
         prefix: String,
         /// Print JSON
         #[arg(long)]
@@ -37,6 +41,7 @@ pub(crate) enum QueueCommand {
     /// Show attributes, tags and dead-letter sources of a queue
     Show {
         /// Name, URL or ARN
+        #[arg(add = queue_names())]
         queue: String,
         /// Print JSON
         #[arg(long)]
@@ -63,6 +68,7 @@ pub(crate) struct CreateFlags {
 #[derive(Args, Debug)]
 pub(crate) struct SetFlags {
     /// Name, URL or ARN
+    #[arg(add = queue_names())]
     queue: String,
     #[command(flatten)]
     settings: SettingFlags,
@@ -73,20 +79,20 @@ pub(crate) struct SetFlags {
     connection: ConnectionFlags,
 }
 
-/// What a queue may be told, at first or later.
+/// Settings that a queue may be given when it is created or later.
 #[derive(Args, Debug)]
 struct SettingFlags {
     /// How long a receive hides a message
-    #[arg(long, value_name = "SECONDS")]
-    visibility: Option<u32>,
+    #[arg(long, value_name = "DURATION", value_parser = parse_whole_seconds)]
+    visibility: Option<u64>,
     /// How long a message is kept that nobody deletes
-    #[arg(long, value_name = "SECONDS")]
-    retention: Option<u32>,
+    #[arg(long, value_name = "DURATION", value_parser = parse_whole_seconds)]
+    retention: Option<u64>,
     /// How long a message is held back after the send
-    #[arg(long, value_name = "SECONDS")]
-    delay: Option<u32>,
+    #[arg(long, value_name = "DURATION", value_parser = parse_whole_seconds)]
+    delay: Option<u64>,
     /// Where messages go that were received too often: name or ARN
-    #[arg(long, value_name = "QUEUE", requires = "max_receives")]
+    #[arg(long, value_name = "QUEUE", requires = "max_receives", add = queue_names())]
     dead_letters: Option<String>,
     /// After how many receives
     #[arg(long, value_name = "NUMBER", requires = "dead_letters")]
@@ -102,7 +108,7 @@ struct SettingFlags {
 #[derive(Args, Debug)]
 pub(crate) struct ForGoodFlags {
     /// Names, URLs or ARNs
-    #[arg(required = true)]
+    #[arg(required = true, add = queue_names())]
     queues: Vec<String>,
     /// Do not ask
     #[arg(long, short)]
@@ -111,7 +117,7 @@ pub(crate) struct ForGoodFlags {
     connection: ConnectionFlags,
 }
 
-/// What is true of encryption attributes, which are answered as Amazon answers them.
+/// The truth about encryption attributes, which are answered as Amazon answers them.
 const NOT_ENCRYPTED: &str = "Millrace only keeps it: bodies are not encrypted yet";
 
 /// A queue's URL and attributes.
@@ -120,9 +126,7 @@ pub(super) type Listed = (String, Map<String, Value>);
 pub(super) async fn run(command: &QueueCommand) -> Result<()> {
     match command {
         QueueCommand::List { prefix, json, connection } => {
-            let mut queues = with_attributes(&connection.connect()?, prefix).await?;
-            queues.sort_by(|(one, _), (other, _)| one.cmp(other));
-            print_list(&queues, Format::new(*json))
+            list_queues(&connection.connect()?, prefix, Format::new(*json)).await
         }
         QueueCommand::Create(flags) => create(flags).await,
         QueueCommand::Set(flags) => set(flags).await,
@@ -174,41 +178,54 @@ pub(super) fn number(attributes: &Map<String, Value>, name: &str) -> u64 {
 
 /// Messages in every state.
 pub(super) fn messages_held(attributes: &Map<String, Value>) -> u64 {
-    [READY, IN_FLIGHT, DELAYED].map(|name| number(attributes, name)).iter().sum()
+    [AVAILABLE, IN_FLIGHT, DELAYED].map(|name| number(attributes, name)).iter().sum()
 }
 
-pub(super) const READY: &str = "ApproximateNumberOfMessages";
+pub(super) const AVAILABLE: &str = "ApproximateNumberOfMessages";
 pub(super) const IN_FLIGHT: &str = "ApproximateNumberOfMessagesNotVisible";
 pub(super) const DELAYED: &str = "ApproximateNumberOfMessagesDelayed";
 
-fn print_list(queues: &[Listed], format: Format) -> Result<()> {
+async fn list_queues(sqs: &Sqs, prefix: &str, format: Format) -> Result<()> {
     if format == Format::Json {
+        let mut queues = with_attributes(sqs, prefix).await?;
+        queues.sort_by(|(one, _), (other, _)| one.cmp(other));
         let all: Vec<Value> = queues
             .iter()
             .map(|(url, attributes)| json!({ "QueueUrl": url, "Attributes": attributes }))
             .collect();
         return output::line(&format!("{:#}", Value::Array(all)));
     }
-    let row = |(url, attributes): &Listed| {
-        let count = |name| output::thousands(number(attributes, name));
-        let kind = if url.ends_with(".fifo") { "FIFO" } else { "standard" };
-        let dead_letters = redrive_target(attributes).unwrap_or_default();
-        vec![
-            name_of(url).to_owned(),
-            count(READY),
-            count(IN_FLIGHT),
-            count(DELAYED),
+    let queues = activity(sqs, prefix).await?;
+    let row = |queue: &Activity| {
+        let kind = if queue.name.ends_with(".fifo") { "FIFO" } else { "standard" };
+        let mut row = vec![queue.name.clone()];
+        row.extend(queue.counts());
+        row.extend([
+            rate(queue.sent_per_second),
+            rate(queue.received_per_second),
+            queue.oldest(),
             kind.to_owned(),
-            dead_letters,
-        ]
+            queue.dead_letter_queue.clone().unwrap_or_default(),
+        ]);
+        row
     };
     let rows: Vec<_> = queues.iter().map(row).collect();
-    let heads = ["NAME", "READY", "IN FLIGHT", "DELAYED", "TYPE", "DEAD LETTERS TO"];
+    let heads = [
+        "NAME",
+        "AVAILABLE",
+        "IN FLIGHT",
+        "DELAYED",
+        "SENT/S",
+        "RECEIVED/S",
+        "OLDEST",
+        "TYPE",
+        "DEAD LETTERS TO",
+    ];
     output::line(output::table(&heads, &rows).trim_end())
 }
 
 /// The name of the dead-letter queue.
-fn redrive_target(attributes: &Map<String, Value>) -> Option<String> {
+pub(super) fn redrive_target(attributes: &Map<String, Value>) -> Option<String> {
     let policy = attributes.get("RedrivePolicy")?.as_str()?;
     let policy: Value = serde_json::from_str(policy).ok()?;
     text(&policy, "deadLetterTargetArn").rsplit(':').next().map(str::to_owned)
@@ -298,8 +315,7 @@ async fn show(sqs: &Sqs, queue: &str, format: Format) -> Result<()> {
     let asked = json!({ "QueueUrl": url });
     let tags = sqs.call(Action::LIST_QUEUE_TAGS, &asked).await?;
     let tags = tags.get("Tags").and_then(Value::as_object).cloned().unwrap_or_default();
-    let sources = sqs.call(Action::LIST_DEAD_LETTER_SOURCE_QUEUES, &asked).await?;
-    let sources = list(&sources, "queueUrls");
+    let sources = sqs.dead_letter_sources(&url).await?;
     if format == Format::Json {
         let all = json!({
             "QueueUrl": url, "Attributes": attributes, "Tags": tags,
@@ -329,7 +345,7 @@ async fn show(sqs: &Sqs, queue: &str, format: Format) -> Result<()> {
     for (name, value) in &tags {
         rows.push(vec![format!("tag {name}"), value.as_str().unwrap_or_default().to_owned()]);
     }
-    for source in sources.iter().filter_map(Value::as_str) {
+    for source in &sources {
         rows.push(vec!["dead letters from".to_owned(), name_of(source).to_owned()]);
     }
     let width = rows.iter().filter_map(|row| row.first()).map(String::len).max().unwrap_or(0);
@@ -344,16 +360,31 @@ async fn show(sqs: &Sqs, queue: &str, format: Format) -> Result<()> {
 async fn for_good(flags: &ForGoodFlags, action: Action, verb: &str) -> Result<()> {
     let mut queues = Vec::new();
     let (mut held, mut names) = (0, Vec::new());
+    let mut losing = Vec::new();
     for queue in &flags.queues {
         let sqs = flags.connection.connect_to(queue)?;
         let url = sqs.url(queue).await?;
         let attributes = sqs.attributes(&url).await.with_context(|| format!("queue {queue}"))?;
         held += messages_held(&attributes);
+        if action == Action::DELETE_QUEUE {
+            let sources = sqs.dead_letter_sources(&url).await?;
+            losing.extend(sources.iter().map(|source| (source.clone(), name_of(&url).to_owned())));
+        }
         names.push(format!("{} at {}", name_of(&url), sqs.endpoint()));
         queues.push((sqs, url));
     }
-    let (names, held) = (names.join(", "), output::thousands(held));
-    if !flags.yes && !output::confirm(&format!("{verb} {names}, {held} messages?"))? {
+    for (source, queue) in &losing {
+        // One that is deleted with it loses nothing.
+        if !queues.iter().any(|(_, url)| url == source) {
+            let source = name_of(source);
+            tell(&format!(
+                "warning: {queue} is the dead-letter queue of {source}, whose failing messages then \
+                 stay in it; millrace queue set {source} --attribute RedrivePolicy= ends that"
+            ));
+        }
+    }
+    let (names, held) = (names.join(", "), output::counted(held, "message"));
+    if !flags.yes && !output::confirm(&format!("{verb} {names}, {held}?"))? {
         bail!("nothing was changed");
     }
     for (sqs, url) in &queues {

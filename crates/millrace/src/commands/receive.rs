@@ -8,7 +8,9 @@ use millrace_client::sqs::Action;
 use serde_json::{Value, json};
 
 use super::connection::{ConnectionFlags, list, text};
-use super::message::Form;
+use super::message::{Form, Part};
+use super::names::queue_names;
+use super::values::seconds_within;
 use super::{Sqs, output};
 use crate::logging::tell;
 
@@ -18,21 +20,31 @@ const AT_A_TIME: u64 = 10;
 #[derive(Args, Debug)]
 pub(crate) struct ReceiveFlags {
     /// Name, URL or ARN
+    #[arg(add = queue_names())]
     queue: String,
     /// Messages to receive at the most
     #[arg(long, value_name = "NUMBER", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..))]
     max: u64,
-    /// Wait that long for a first message, 20 at the most
-    #[arg(long, value_name = "SECONDS", default_value_t = 0,
-        value_parser = clap::value_parser!(u64).range(..=20))]
+    /// How long to wait for a first message, 20s at the most
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = seconds_within(0..=20))]
     wait: u64,
-    /// Hide them that long instead of the queue's visibility timeout
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=43_200))]
-    visibility: Option<u32>,
+    /// How long the messages are hidden, instead of the queue's visibility timeout
+    #[arg(long, value_name = "DURATION", value_parser = seconds_within(0..=43_200))]
+    visibility: Option<u64>,
     /// Delete each message once it was printed
     #[arg(long)]
     pub(super) delete: bool,
+    /// What to print of each message, separated by tabs; `delete` and `extend` need the handle
+    #[arg(
+        long,
+        value_name = "PARTS",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "body",
+        conflicts_with = "json"
+    )]
+    show: Vec<Part>,
     /// Print JSON lines instead of bodies
     #[arg(long)]
     json: bool,
@@ -43,7 +55,7 @@ pub(crate) struct ReceiveFlags {
 pub(super) async fn run(flags: &ReceiveFlags) -> Result<()> {
     let sqs = flags.connection.connect_to(&flags.queue)?;
     let url = sqs.url(&flags.queue).await?;
-    let form = Form::new(flags.json);
+    let form = if flags.json { Form::Json } else { Form::Parts(flags.show.clone()) };
     let mut received = 0;
     let mut seen = HashSet::new();
     while received < flags.max {
@@ -77,13 +89,13 @@ pub(super) async fn run(flags: &ReceiveFlags) -> Result<()> {
     Ok(())
 }
 
-/// What to receive.
+/// The parameters of a receive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     /// As many as one call gives, if that is more.
     pub(super) max: u64,
     pub(super) wait_s: u64,
-    pub(super) visibility_s: Option<u32>,
+    pub(super) visibility_s: Option<u64>,
 }
 
 /// Up to ten messages with all that the server knows of them.

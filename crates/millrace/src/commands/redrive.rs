@@ -8,19 +8,21 @@ use millrace_client::sqs::Action;
 use serde_json::{Value, json};
 
 use super::connection::{ConnectionFlags, list, text};
+use super::names::queue_names;
 use super::{Sqs, output};
 use crate::{end_signals::EndSignals, logging::tell};
 
 const MOVED: &str = "ApproximateNumberOfMessagesMoved";
-/// How often the task is looked at.
+/// Time between two looks at the task.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug)]
 pub(crate) struct RedriveFlags {
     /// The dead-letter queue: name, URL or ARN
+    #[arg(add = queue_names())]
     queue: String,
     /// Where messages go: name or ARN [default: each to the queue that it came from]
-    #[arg(long, value_name = "QUEUE")]
+    #[arg(long, value_name = "QUEUE", add = queue_names())]
     to: Option<String>,
     /// Messages a second at the most, up to 500
     #[arg(long, value_name = "NUMBER")]
@@ -69,7 +71,7 @@ pub(super) async fn run(flags: &RedriveFlags) -> Result<()> {
 /// Tells how far the task is until it ends.
 async fn watch(flags: &RedriveFlags, sqs: &Sqs, source: &str) -> Result<()> {
     loop {
-        let task = latest(sqs, source).await?;
+        let task = latest(sqs, source).await?.context("the server has forgotten the move")?;
         let moved = count(&task, MOVED);
         let of = count(&task, "ApproximateNumberOfMessagesToMove");
         match text(&task, "Status") {
@@ -82,6 +84,12 @@ async fn watch(flags: &RedriveFlags, sqs: &Sqs, source: &str) -> Result<()> {
                 let ended = format!("the move ended as {status} after {moved} of {of} messages");
                 match text(&task, "FailureReason") {
                     "" => bail!(ended),
+                    // Messages that were sent here, or whose queue is gone.
+                    reason if flags.to.is_none() => bail!(
+                        "{ended}: {reason}\nname the queue that the messages go to: millrace \
+                         redrive {} --to QUEUE",
+                        flags.queue
+                    ),
                     reason => bail!("{ended}: {reason}"),
                 }
             }
@@ -91,27 +99,31 @@ async fn watch(flags: &RedriveFlags, sqs: &Sqs, source: &str) -> Result<()> {
 }
 
 async fn cancel(flags: &RedriveFlags, sqs: &Sqs, source: &str) -> Result<()> {
-    let task = latest(sqs, source).await?;
+    let Some(task) = latest(sqs, source).await? else { return no_move(flags) };
     let handle = text(&task, "TaskHandle");
     if handle.is_empty() {
-        bail!("no move is running");
+        return no_move(flags);
     }
     let asked = json!({ "TaskHandle": handle });
     let answer = sqs.call(Action::CANCEL_MESSAGE_MOVE_TASK, &asked).await.context("cancelling")?;
     if flags.json {
         return output::line(&answer.to_string());
     }
-    let moved = output::thousands(count(&answer, MOVED));
-    output::line(&format!("cancelled after {moved} messages"))
+    let moved = output::counted(count(&answer, MOVED), "message");
+    output::line(&format!("cancelled after {moved}"))
+}
+
+fn no_move(flags: &RedriveFlags) -> Result<()> {
+    bail!("no move out of {} is running", flags.queue)
 }
 
 fn count(answer: &Value, name: &str) -> u64 {
     answer.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// The latest task of the source.
-async fn latest(sqs: &Sqs, source: &str) -> Result<Value> {
+/// The latest task of the source, if there was one.
+async fn latest(sqs: &Sqs, source: &str) -> Result<Option<Value>> {
     let asked = json!({ "SourceArn": source, "MaxResults": 1 });
     let answer = sqs.call(Action::LIST_MESSAGE_MOVE_TASKS, &asked).await?;
-    list(&answer, "Results").first().cloned().context("there is no move task")
+    Ok(list(&answer, "Results").first().cloned())
 }

@@ -17,7 +17,9 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::connection::{ConnectionFlags, list, text};
-use super::{Sqs, give, output, pair};
+use super::names::queue_names;
+use super::values::{give, pair, seconds_within};
+use super::{Sqs, output};
 use crate::config::UsageError;
 use crate::end_signals::EndSignals;
 
@@ -32,6 +34,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Args, Debug)]
 pub(crate) struct SendFlags {
     /// Name, URL or ARN
+    #[arg(add = queue_names())]
     queue: String,
     /// Body; without one, or with -, it is read from standard input
     body: Option<String>,
@@ -44,9 +47,9 @@ pub(crate) struct SendFlags {
     /// Deduplication id (FIFO queues)
     #[arg(long, value_name = "ID", conflicts_with = "lines")]
     deduplication: Option<String>,
-    /// Hold the message back, 900 s at the most
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=900))]
-    delay: Option<u32>,
+    /// How long the message is held back, 15m at the most
+    #[arg(long, value_name = "DURATION", value_parser = seconds_within(0..=900))]
+    delay: Option<u64>,
     /// A message attribute, of type String unless told; may be repeated
     #[arg(long = "attribute", value_name = "NAME[:TYPE]=VALUE")]
     attributes: Vec<String>,
@@ -190,7 +193,7 @@ pub(super) fn first_signal() -> Result<oneshot::Receiver<&'static str>> {
 pub(super) struct Batch {
     /// Not sent yet.
     entries: Vec<(u64, Value)>,
-    /// What they take, about.
+    /// Their approximate size.
     size_bytes: usize,
     /// The last line that was accepted.
     accepted: Option<u64>,
@@ -203,8 +206,8 @@ impl Batch {
         self.size_bytes += line_bytes;
     }
 
-    /// Whether nothing should be added: no server takes more in one request, and large messages
-    /// must not pile up here.
+    /// Returns whether nothing should be added: no server takes more in one request, and large
+    /// messages must not pile up here.
     pub(super) fn is_full(&self) -> bool {
         self.entries.len() >= BATCH || self.size_bytes >= limits::MESSAGE_SIZE_BYTES
     }
@@ -266,7 +269,7 @@ impl Batch {
         Ok(())
     }
 
-    /// How far it came.
+    /// Says how far the sending came.
     pub(super) fn so_far(&self) -> String {
         match self.accepted {
             Some(line) => format!("line {line} was the last that was accepted"),
@@ -275,7 +278,7 @@ impl Batch {
     }
 }
 
-/// What became of a batch.
+/// The outcome of a batch, by line.
 struct Answered<'a> {
     /// By line.
     accepted: BTreeMap<u64, &'a Value>,

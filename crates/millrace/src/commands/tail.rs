@@ -10,18 +10,21 @@ use millrace_client::{CallError, CallErrorKind};
 use super::connection::{ConnectionFlags, Shown, text};
 use super::export::count;
 use super::message::Form;
+use super::names::queue_names;
 use super::receive::{Asked, delete, receive};
-use super::{interval, output, peek};
+use super::values::interval;
+use super::{output, peek};
 use crate::logging::tell;
 
 /// The longest that SQS lets a receive wait.
 const WAIT_S: u64 = 20;
-/// How often a server that is away is asked again.
+/// Time between two attempts to reach a server that is away.
 const OUTAGE_LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
 pub(crate) struct TailFlags {
     /// Name, URL or ARN
+    #[arg(add = queue_names())]
     queue: String,
     /// Begin with the messages that are there
     #[arg(long)]
@@ -30,7 +33,7 @@ pub(crate) struct TailFlags {
     #[arg(long, conflicts_with_all = ["from_start", "interval"])]
     pub(super) consume: bool,
     /// Time between two looks; what comes and goes between them is not seen
-    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = interval)]
     interval: Duration,
     /// End after so many messages
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
@@ -111,7 +114,7 @@ struct Outages {
 }
 
 impl Outages {
-    /// What was answered; after a while nothing, if it is worth asking again.
+    /// Returns the answer, or after a pause `None` if it is worth asking again.
     async fn pass<T>(&mut self, answer: Result<T>) -> Result<Option<T>> {
         match answer {
             Ok(answer) => {
@@ -121,7 +124,8 @@ impl Outages {
             }
             Err(error) if self.has_answered && may_pass(&error) => {
                 if !std::mem::replace(&mut self.is_away, true) {
-                    tell(&format!("{error:#}; trying again"));
+                    let text = format!("{error:#}");
+                    tell(&format!("{}; trying again", text.lines().next().unwrap_or_default()));
                 }
                 tokio::time::sleep(OUTAGE_LOOK).await;
                 Ok(None)
@@ -131,7 +135,7 @@ impl Outages {
     }
 }
 
-/// Whether it is the connection, or a server in trouble.
+/// Returns whether the connection failed or the server is in trouble: either may pass.
 fn may_pass(error: &anyhow::Error) -> bool {
     use CallErrorKind::{Server, Throttled, Transport};
     let errors = error.chain().filter_map(|error| error.downcast_ref::<CallError>());

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 
-use super::connection::{ConnectionFlags, name_of};
-use super::queue::{DELAYED, IN_FLIGHT, Listed, READY, messages_held, number, with_attributes};
-use super::{Sqs, interval, output};
+use super::activity::{Activity, activity, rate};
+use super::connection::ConnectionFlags;
+use super::names::queue_names;
+use super::values::interval;
+use super::{Sqs, output};
 use crate::end_signals::EndSignals;
 use millrace_process::visible;
 
@@ -29,10 +31,10 @@ const ERASE_REST: &str = "\x1b[J";
 #[derive(Args, Debug)]
 pub(crate) struct TopFlags {
     /// Only queues whose names begin so
-    #[arg(default_value = "")]
+    #[arg(default_value = "", add = queue_names())]
     prefix: String,
     /// Time between two looks
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Duration,
     /// Look so often, then end [default: until interrupted; once if the output is no terminal]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
@@ -41,8 +43,8 @@ pub(crate) struct TopFlags {
     connection: ConnectionFlags,
 }
 
-/// Messages of a queue, and when they were counted.
-type Before = HashMap<String, (u64, Instant)>;
+/// Queues as they were at the look before, and when that was.
+type Before = HashMap<String, (Activity, Instant)>;
 
 pub(super) async fn run(flags: &TopFlags) -> Result<()> {
     let sqs = flags.connection.connect()?;
@@ -63,7 +65,7 @@ async fn watch(flags: &TopFlags, sqs: &Sqs, times: u64, screen: Option<&Screen>)
         if turn > 0 {
             tokio::time::sleep(flags.interval).await;
         }
-        let queues = with_attributes(sqs, &flags.prefix).await?;
+        let queues = activity(sqs, &flags.prefix).await?;
         let shown = show(sqs, queues, &mut before, screen.map_or(usize::MAX, |_| height()));
         let mut out = io::stdout().lock();
         if screen.is_some() {
@@ -78,42 +80,53 @@ async fn watch(flags: &TopFlags, sqs: &Sqs, times: u64, screen: Option<&Screen>)
 }
 
 /// A screenful: totals, then the fullest queues.
-fn show(sqs: &Sqs, queues: Vec<Listed>, before: &mut Before, height: usize) -> String {
-    let mut queues: Vec<(u64, Listed)> =
-        queues.into_iter().map(|queue| (messages_held(&queue.1), queue)).collect();
-    queues.sort_by(|(one, (a, _)), (other, (b, _))| other.cmp(one).then_with(|| a.cmp(b)));
-    let total: u64 = queues.iter().map(|(held, _)| held).sum();
+fn show(sqs: &Sqs, mut queues: Vec<Activity>, before: &mut Before, height: usize) -> String {
+    queues.sort_by(|a, b| b.held().cmp(&a.held()).then_with(|| a.name.cmp(&b.name)));
+    let total: u64 = queues.iter().map(Activity::held).sum();
     let now = Instant::now();
     let mut rows = Vec::new();
     let mut seen = Before::new();
-    for (held, (url, attributes)) in &queues {
-        let change = before.get(url).map(|(earlier, at)| {
-            let elapsed_s = now.duration_since(*at).as_secs_f64().max(0.001);
-            (*held as f64 - *earlier as f64) / elapsed_s
-        });
-        seen.insert(url.clone(), (*held, now));
-        let cells =
-            [READY, IN_FLIGHT, DELAYED].map(|name| output::thousands(number(attributes, name)));
-        let mut row = vec![visible(name_of(url)).into_owned()];
-        row.extend(cells);
-        row.push(change.map_or("-".to_owned(), |change| format!("{change:+.0}")));
+    for queue in &queues {
+        let mut row = vec![visible(&queue.name).into_owned()];
+        row.extend(queue.counts());
+        row.extend(speed(queue, before.get(&queue.name), now));
         rows.push(row);
+        seen.insert(queue.name.clone(), (queue.clone(), now));
     }
     *before = seen;
     let hidden = rows.len().saturating_sub(height.saturating_sub(LINES_ABOVE + 1).max(1));
     rows.truncate(rows.len() - hidden);
-    let heads = ["NAME", "READY", "IN FLIGHT", "DELAYED", "CHANGE/S"];
+    let heads =
+        ["NAME", "AVAILABLE", "IN FLIGHT", "DELAYED", "SENT/S", "RECEIVED/S", "OLDEST", "CHANGE/S"];
     let mut text = format!(
-        "{}: {} queues, {} messages\n\n",
+        "{}: {}, {}\n\n",
         sqs.endpoint(),
-        queues.len(),
-        output::thousands(total)
+        output::counted(queues.len() as u64, "queue"),
+        output::counted(total, "message")
     );
     text += &output::table(&heads, &rows);
     if hidden > 0 {
         text += &format!("{hidden} more\n");
     }
     text
+}
+
+/// The cells from SENT/S on: since the look before, else as the server says of the last minutes.
+fn speed(queue: &Activity, before: Option<&(Activity, Instant)>, now: Instant) -> [String; 4] {
+    let mut sent = queue.sent_per_second;
+    let mut received = queue.received_per_second;
+    let mut change = "-".to_owned();
+    if let Some((earlier, at)) = before {
+        let elapsed_s = now.duration_since(*at).as_secs_f64().max(0.001);
+        let per_second = |total: Option<u64>, before: Option<u64>| {
+            Some(total?.saturating_sub(before?) as f64 / elapsed_s)
+        };
+        sent = per_second(queue.sent, earlier.sent);
+        received = per_second(queue.received, earlier.received);
+        let difference = queue.held() as f64 - earlier.held() as f64;
+        change = format!("{:+.0}", difference / elapsed_s);
+    }
+    [rate(sent), rate(received), queue.oldest(), change]
 }
 
 fn height() -> usize {

