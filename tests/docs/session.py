@@ -68,6 +68,8 @@ class Session:
         return "http://127.0.0.1:" + self.ports["4566"]
 
     def here(self, text: str) -> str:
+        # A server that takes over the port of another one.
+        text = text.replace("127.0.0.1:9324", "127.0.0.1:4566")
         for shown, port in self.ports.items():
             text = re.sub(rf"(?<!\d){shown}(?!\d)", port, text)
         for service in ELSEWHERE:
