@@ -103,7 +103,7 @@ impl Admin {
             ("POST", "/_millrace/backup") => self.backups.begin(&caller).await,
             ("POST", "/_millrace/queues") => self.queues(&caller, request.body).await,
             ("POST", "/_millrace/queues/find") => {
-                queues::find_queues(&self.broker, &caller, request.body)
+                queues::find_queues(&self.broker, &caller, request.body).await
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 sqs.reset().await?;

@@ -83,18 +83,24 @@ impl Admin {
 }
 
 /// Where queues of a name are. With credentials, those of the caller's account only.
-pub(super) fn find_queues(
+pub(super) async fn find_queues(
     broker: &Broker,
     caller: &Caller<'_>,
     body: &[u8],
 ) -> Result<Response, ApiError> {
     let Wanted { name } = parse(body)?;
-    let all = broker.queues();
     let may_know = |account: &str| !caller.is_authenticated || account == caller.account;
-    let keys = all.iter().map(|queue| queue.key());
-    let found = keys.filter(|key| key.name == name && may_know(&key.account)).take(FOUND_MAX);
-    let found: Vec<Value> =
-        found.map(|key| json!({ "region": key.region, "account": key.account })).collect();
+    let mut found = Vec::new();
+    for queues in broker.queues().chunks(QUEUES_PER_TURN) {
+        let keys = queues.iter().map(|queue| queue.key());
+        let named = keys.filter(|key| key.name == name && may_know(&key.account));
+        found.extend(named.map(|key| json!({ "region": key.region, "account": key.account })));
+        if found.len() >= FOUND_MAX {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    found.truncate(FOUND_MAX);
     let Caller { region, account, .. } = caller;
     Ok(json(json!({ "region": region, "account": account, "found": found }).to_string()))
 }
