@@ -2,10 +2,13 @@
 //! connections: a bound on each of them alone would let many clients take all memory together.
 //!
 //! When there is no room, the tenant that holds most makes room for one that holds less: its
-//! connection that progressed least recently is cut off, and first of all one whose caller is only
-//! claimed. (Claimed callers together get a quarter in this way from proved ones that progress.) A tenant that itself holds most makes room for its own requests where it can: callers
-//! that are only claimed make room for proved ones, and connections that have stood still, that have
-//! taken long, or whose bodies are huge and only claimed, for all. Otherwise the request is refused.
+//! connection that progressed least recently is cut off. A tenant that itself holds most makes room
+//! for its own requests where it can: connections go that have stood still or have taken long.
+//! Otherwise the request is refused.
+//!
+//! Callers that are only claimed go first. They make room for proved callers of any tenant, as long
+//! as that one holds three quarters at most, and take from proved ones that progress only what is
+//! above that.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -201,20 +204,27 @@ impl Inner {
         }
         let own_bytes = of_tenants.remove(&asker.tenant).unwrap_or_default();
         let largest = of_tenants.into_iter().max_by_key(|(_, bytes)| *bytes);
-        let other = largest.filter(|(_, bytes)| *bytes > own_bytes).map(|(tenant, _)| tenant);
-        let claimed = holders.values().filter(|holder| holder.is_claimed);
-        let claimed_bytes: usize = claimed.map(|holder| holder.bytes.load(Relaxed)).sum();
-        // Callers that are only claimed get a quarter at the cost of proved ones, and no more.
-        let is_proved_safe = asker.is_claimed && claimed_bytes > self.limit_bytes / 4;
-        let may_go = |holder: &Holder| match other {
-            Some(other) => {
-                let is_safe = is_proved_safe && !holder.is_claimed && !self.is_slow(holder);
-                holder.tenant == other && !is_safe
+        let other = largest.filter(|(_, bytes)| *bytes > own_bytes);
+        // Proved callers of a tenant may take three quarters from claimed ones, and claimed callers
+        // the rest from them.
+        let guarded_bytes = self.limit_bytes / 4 * 3;
+        let takes_from_claimed = !asker.is_claimed && own_bytes <= guarded_bytes;
+        let is_over = other.is_some_and(|(_, bytes)| bytes > guarded_bytes);
+        let may_go = |holder: &Holder| {
+            let (is_own, is_slow) = (holder.tenant == asker.tenant, self.is_slow(holder));
+            if takes_from_claimed && holder.is_claimed {
+                return true;
             }
-            None => {
-                let is_huge = holder.bytes.load(Relaxed) > CLAIMED_BYTES;
-                let makes_way = holder.is_claimed && (!asker.is_claimed || is_huge);
-                holder.tenant == asker.tenant && (makes_way || self.is_slow(holder))
+            match other {
+                Some((other, _)) if holder.tenant == other => {
+                    !asker.is_claimed || holder.is_claimed || is_slow || is_over
+                }
+                Some(_) => false,
+                None => {
+                    let is_huge = holder.bytes.load(Relaxed) > CLAIMED_BYTES;
+                    let makes_way = holder.is_claimed && (!asker.is_claimed || is_huge);
+                    is_own && (makes_way || is_slow)
+                }
             }
         };
         let others = holders.values().filter(|holder| !Arc::ptr_eq(&holder.share, asker.share));
