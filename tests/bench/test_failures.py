@@ -194,3 +194,10 @@ def test_a_write_that_is_refused_leaves_no_domain():
 
     assert "500" in outcome.err
     assert fake.actions == ["CreateDomain", "PutAttributes", "DeleteDomain"]
+
+
+def test_a_server_without_simpledb_is_told_in_words_and_not_in_xml(endpoint):
+    outcome = bench("sdb-csv", "--scale", "0.001", "--sign", "key:secret", endpoint=endpoint, code=1)
+
+    assert "CreateDomain: status 400: " in outcome.err
+    assert "<" not in outcome.err

@@ -353,3 +353,15 @@ def test_json_goes_to_a_file_beside_the_table(endpoint, tmp_path):
 
     assert json.loads(path.read_text())["scenario"] == "sweep"
     assert "efficiency" in outcome.out
+
+
+def test_a_short_run_misses_no_expectation_by_chance(endpoint, tmp_path):
+    page = tmp_path / "report.html"
+    outcome = bench("poll", *QUICK, "--html", str(page), endpoint=endpoint)
+
+    shapes = [shape for section in outcome.report["sections"] for shape in section["shapes"]]
+    assert shapes
+    # In a run as short as this, patterns are not judged, and figures only if they are far off.
+    assert all(shape["holds"] or not shape["is_judged"] for shape in shapes) == (outcome.metric("shapes_missed") == 0)
+    for number in page.read_text().split("<tbody>")[1:]:
+        assert "<td>" not in number.split("</tbody>")[0] or "data-label" in number

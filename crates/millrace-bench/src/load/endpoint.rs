@@ -187,7 +187,7 @@ fn call_over(socket: &mut (impl Read + Write), request: &[u8]) -> Result<Vec<u8>
     };
     let body = buffer.get(answer.body).unwrap_or_default();
     if !response::is_success(answer.status) {
-        bail!("status {}: {}", answer.status, String::from_utf8_lossy(body));
+        bail!("{}", response::refusal(answer.status, body));
     }
     Ok(body.to_vec())
 }

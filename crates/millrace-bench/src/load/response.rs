@@ -36,10 +36,55 @@ pub(crate) fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// What an answer that is no success says; the beginning of it.
+/// What an answer that is no success says, for people: the error's code and text, whatever it is
+/// written in; else the beginning of it.
 pub(crate) fn refusal(status: u16, body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body.get(..body.len().min(TOLD_MAX)).unwrap_or_default());
-    format!("status {status}: {text}")
+    let text = String::from_utf8_lossy(body);
+    let said = said_in_json(&text).or_else(|| said_in_markup(&text));
+    let said = said.unwrap_or_else(|| text.trim().to_owned());
+    if said.is_empty() {
+        return format!("status {status}");
+    }
+    let end = (0..=said.len().min(TOLD_MAX)).rev().find(|end| said.is_char_boundary(*end));
+    format!("status {status}: {}", said.get(..end.unwrap_or(0)).unwrap_or_default())
+}
+
+fn said_in_json(text: &str) -> Option<String> {
+    let parsed: serde_json::Value = serde_json::from_str(text).ok()?;
+    let of = |names: &[&str]| names.iter().find_map(|name| parsed[*name].as_str());
+    let code = of(&["__type", "code", "Code"]).map(|code| code.rsplit('#').next().unwrap_or(code));
+    joined(code, of(&["message", "Message", "msg"]))
+}
+
+/// Of XML the code and the message; of a page, which a proxy may answer with, its title.
+fn said_in_markup(text: &str) -> Option<String> {
+    if !text.trim_start().starts_with('<') {
+        return None;
+    }
+    let within = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        rest.split_once('<').map(|(content, _)| plain(content))
+    };
+    let (code, message) = (within("Code"), within("Message"));
+    joined(code.as_deref(), message.as_deref())
+        .or_else(|| within("title"))
+        .or_else(|| Some("an answer in XML or HTML without an error in it".to_owned()))
+}
+
+fn joined(code: Option<&str>, message: Option<&str>) -> Option<String> {
+    match (code, message) {
+        (Some(code), Some(message)) => Some(format!("{code}: {message}")),
+        (code, message) => code.or(message).map(str::to_owned),
+    }
+}
+
+/// A text of XML without its entities.
+fn plain(text: &str) -> String {
+    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&apos;", "'")];
+    let text = entities.iter().fold(text.to_owned(), |text, (entity, letter)| {
+        text.replace(entity, letter)
+    });
+    text.replace("&amp;", "&").trim().to_owned()
 }
 
 /// Parses the answer in `buffer`; `None` while it is incomplete. A chunked body is joined in
@@ -195,6 +240,22 @@ mod tests {
         let mut found = Vec::new();
         find_values(body, name, protocol, &mut found);
         found.into_iter().map(|at| String::from_utf8_lossy(&body[at]).into_owned()).collect()
+    }
+
+    #[test]
+    fn a_refusal_is_for_people_whatever_it_is_written_in() {
+        let xml = "<?xml version=\"1.0\"?><Response><Errors><Error><Code>InvalidAction</Code>\
+                   <Message>No &quot;CreateDomain&quot; here</Message></Error></Errors></Response>";
+        let json = r#"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"No such queue."}"#;
+        let said = |body: &str| refusal(400, body.as_bytes());
+
+        assert_eq!(said(xml), "status 400: InvalidAction: No \"CreateDomain\" here");
+        assert_eq!(said(json), "status 400: QueueDoesNotExist: No such queue.");
+        assert_eq!(said(r#"{"msg":"Not found"}"#), "status 400: Not found");
+        assert_eq!(said("<html><title>Bad Gateway</title>"), "status 400: Bad Gateway");
+        assert!(!said("<Response/>").contains('<'));
+        assert_eq!(said(" gone\n"), "status 400: gone");
+        assert_eq!(said(""), "status 400");
     }
 
     #[test]

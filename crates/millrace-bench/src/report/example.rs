@@ -72,7 +72,7 @@ pub(crate) fn report() -> Report {
 }
 
 fn shape(expected: &str, measured: &str, holds: bool) -> Shape {
-    Shape { expected: expected.to_owned(), measured: measured.to_owned(), holds }
+    Shape::new(expected, measured.to_owned(), holds)
 }
 
 fn bar(label: &str, value: f64) -> Bar {

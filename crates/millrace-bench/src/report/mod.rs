@@ -67,7 +67,28 @@ pub(crate) struct Shape {
     pub(crate) expected: String,
     pub(crate) measured: String,
     pub(crate) holds: bool,
+    /// Whether a miss says something: it is larger than what two runs of this length differ by.
+    pub(crate) is_judged: bool,
+    /// By which share of what is expected it was missed; infinite where chance makes no miss, none
+    /// where it is no number.
+    #[serde(skip)]
+    pub(crate) shortfall: Option<f64>,
 }
+
+/// What a shape came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Holds,
+    /// Missed by less than the noise.
+    Noise,
+    Missed,
+}
+
+/// Share by which two runs at scale 1 differ by chance. Shorter ones differ more, as means of fewer
+/// samples do: by the root of the scale.
+const NOISE: f64 = 0.05;
+/// However short the runs.
+const NOISE_MAX: f64 = 0.5;
 
 /// A number that can be limited and compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -221,10 +242,46 @@ impl Series {
     }
 }
 
+impl Shape {
+    /// Whether something showed that is no number.
+    pub(crate) fn new(expected: &str, measured: String, holds: bool) -> Shape {
+        let expected = expected.to_owned();
+        Shape { expected, measured, holds, is_judged: true, shortfall: None }
+    }
+
+    /// Whether a figure came to what is expected; `shortfall` is the share that it lacks, zero or
+    /// less if it does not.
+    pub(crate) fn of_figure(expected: &str, measured: String, shortfall: f64) -> Shape {
+        let shape = Shape::new(expected, measured, shortfall <= 0.0);
+        Shape { shortfall: Some(shortfall), ..shape }
+    }
+
+    /// Decides whether a miss of a run of this scale is more than noise.
+    pub(crate) fn judge(&mut self, scale: f64) {
+        let noise = (NOISE / scale.min(1.0).sqrt()).min(NOISE_MAX);
+        self.is_judged = match self.shortfall {
+            Some(shortfall) => self.holds || shortfall > noise,
+            None => self.holds || scale >= 1.0,
+        };
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        match (self.holds, self.is_judged) {
+            (true, _) => Verdict::Holds,
+            (false, true) => Verdict::Missed,
+            (false, false) => Verdict::Noise,
+        }
+    }
+}
+
 impl Section {
-    /// Expectations that did not show.
+    /// Expectations that did not show, by more than the noise.
     pub(crate) fn missed_shapes(&self) -> usize {
-        self.shapes.iter().filter(|shape| !shape.holds).count()
+        self.shapes_of(Verdict::Missed)
+    }
+
+    pub(crate) fn shapes_of(&self, verdict: Verdict) -> usize {
+        self.shapes.iter().filter(|shape| shape.verdict() == verdict).count()
     }
 }
 
@@ -258,6 +315,33 @@ mod tests {
         assert_eq!(json["metrics"][0]["unit"], "per_second");
         assert_eq!(json["sections"][0]["charts"][0]["kind"], "lines");
         assert_eq!(json["environment"]["cores"], 2);
+    }
+
+    #[test]
+    fn a_small_miss_of_a_short_run_is_noise_and_a_large_one_is_not() {
+        let verdict = |shortfall, scale| {
+            let mut shape = Shape::of_figure("x", String::new(), shortfall);
+            shape.judge(scale);
+            shape.verdict()
+        };
+
+        assert_eq!(verdict(-0.1, 0.01), Verdict::Holds);
+        assert_eq!([verdict(0.03, 1.0), verdict(0.1, 1.0)], [Verdict::Noise, Verdict::Missed]);
+        assert_eq!([verdict(0.2, 0.05), verdict(0.3, 0.05)], [Verdict::Noise, Verdict::Missed]);
+        assert_eq!([verdict(0.3, 4.0), verdict(0.03, 4.0)], [Verdict::Missed, Verdict::Noise]);
+        assert_eq!(verdict(0.6, 0.000_1), Verdict::Missed);
+        assert_eq!(verdict(f64::INFINITY, 0.01), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_pattern_that_is_no_number_is_judged_at_full_scale_only() {
+        let verdict = |scale| {
+            let mut shape = Shape::new("no spikes", "one".to_owned(), false);
+            shape.judge(scale);
+            shape.verdict()
+        };
+
+        assert_eq!([verdict(0.1), verdict(1.0)], [Verdict::Noise, Verdict::Missed]);
     }
 
     #[test]

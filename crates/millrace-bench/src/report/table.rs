@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Report;
+use super::{Report, Verdict};
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Table {
@@ -74,7 +74,11 @@ pub(crate) fn text(report: &Report) -> String {
             out += &format!("\n{}\n", section.finding);
         }
         for shape in &section.shapes {
-            let verdict = if shape.holds { "holds" } else { "MISSED" };
+            let verdict = match shape.verdict() {
+                Verdict::Holds => "holds",
+                Verdict::Noise => "noise",
+                Verdict::Missed => "MISSED",
+            };
             out += &format!("{verdict:<6}  {}: {}\n", shape.expected, shape.measured);
         }
         for note in &section.notes {
@@ -112,6 +116,16 @@ mod tests {
         table.row(["longer".to_owned(), "1,000".to_owned()]);
 
         assert_eq!(lines(&table), "what     rate\na           7\nlonger  1,000\n");
+    }
+
+    #[test]
+    fn a_miss_within_the_noise_is_none() {
+        let mut report = example::report();
+        report.sections[0].shapes.iter_mut().for_each(|shape| shape.judge(0.1));
+
+        let shown = text(&report);
+
+        assert!(shown.contains("noise   two are 2 × one: 1.1"), "{shown}");
     }
 
     #[test]

@@ -225,7 +225,10 @@ pub(crate) fn conduct(
     }
     let mut metrics = findings.metrics;
     warnings.extend(environment.close());
-    let missed = findings.sections.iter().map(Section::missed_shapes).sum::<usize>();
+    let mut sections = findings.sections;
+    let shapes = sections.iter_mut().flat_map(|section| &mut section.shapes);
+    shapes.for_each(|shape| shape.judge(options.scale));
+    let missed = sections.iter().map(Section::missed_shapes).sum::<usize>();
     metrics.push(Metric::faults("shapes_missed", missed as u64));
     let report = Report {
         schema: SCHEMA,
@@ -237,7 +240,7 @@ pub(crate) fn conduct(
         environment,
         warnings,
         metrics,
-        sections: findings.sections,
+        sections,
     };
     let mut broken = findings.violations;
     broken.extend(publish(&report, &findings.recordings, options));

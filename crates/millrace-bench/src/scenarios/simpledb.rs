@@ -11,7 +11,7 @@ use crate::{
     access::Keys,
     latency::{Latencies, Verb},
     live::Live,
-    load::{Connection, Endpoint, Sqs, percent},
+    load::{Connection, Endpoint, Sqs, percent, refusal},
     process,
 };
 
@@ -93,9 +93,7 @@ impl SimpleDb {
         let (status, answer) = self.connection.exchange(request.as_bytes()).await?;
         let (taken, is_write) = (start.elapsed(), action.ends_with("PutAttributes"));
         if status != 200 {
-            let text =
-                String::from_utf8_lossy(answer.get(..answer.len().min(300)).unwrap_or(answer));
-            bail!("{action}: status {status}: {text}");
+            bail!("{action}: {}", refusal(status, answer));
         }
         if is_write {
             self.latencies.record(Verb::Send, taken);

@@ -120,11 +120,11 @@ fn producers_and_consumers(setting: &Setting) -> Result<Findings> {
     let (single, two, batch) = (of("single").max(1e-9), of("two"), of("batch"));
     let doubled = two / single;
     let shapes = vec![
-        Shape {
-            expected: "two processes do twice what one does, within 15 %".to_owned(),
-            measured: format!("{doubled:.2} times"),
-            holds: (1.7..=2.3).contains(&doubled),
-        },
+        Shape::of_figure(
+            "two processes do twice what one does, within 15 %",
+            format!("{doubled:.2} times"),
+            (1.0 - doubled / 1.7).max(doubled / 2.3 - 1.0),
+        ),
         gain("batches of ten against singles: at least 3.5 times", batch / single, 3.5),
     ];
     Ok(findings("pc", "Producers and consumers over a network", &all, &plan, shapes))

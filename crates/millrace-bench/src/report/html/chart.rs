@@ -12,6 +12,7 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 46.0;
+const LETTER: f64 = 7.0;
 const BAR: f64 = 20.0;
 const BAR_STEP: f64 = 30.0;
 /// The style sheet has so many colours.
@@ -51,15 +52,21 @@ fn legend(names: &[&str], style: impl Fn(usize) -> Style) -> String {
 
 fn lines(title: &str, x: &Axis, y: &Axis, series: &[Series], marks: &[Mark]) -> String {
     let points = || series.iter().flat_map(|series| &series.points);
-    let across = Ruler::new(x, points().map(|(x, _)| *x), (LEFT, WIDTH - RIGHT));
     let down = Ruler::new(y, points().map(|(_, y)| *y), (HEIGHT - BOTTOM, TOP)).rounded();
+    // Room for the longest label at the left, behind the axis' name, and for half of the last one.
+    let widest = down.ticks().iter().map(|(_, label)| width(label)).fold(0.0, f64::max);
+    let left = LEFT.max(widest + 36.0);
+    let ruler = |right: f64| Ruler::new(x, points().map(|(x, _)| *x), (left, WIDTH - right));
+    let last = ruler(RIGHT).ticks().last().map_or(0.0, |(_, label)| width(label) / 2.0);
+    let right = RIGHT.max(last + 4.0);
+    let across = ruler(right);
     let mut out = open(title, HEIGHT);
     for (at, label) in down.ticks() {
         out += &format!(
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+            "<line class=\"grid\" x1=\"{left:.1}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
              <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>\n",
-            WIDTH - RIGHT,
-            LEFT - 8.0,
+            WIDTH - right,
+            left - 8.0,
             at + 4.0,
         );
     }
@@ -71,7 +78,8 @@ fn lines(title: &str, x: &Axis, y: &Axis, series: &[Series], marks: &[Mark]) -> 
     }
     for mark in marks {
         let Some(at) = across.at(mark.x) else { continue };
-        let anchor = if at > WIDTH * 0.8 { "end" } else { "start" };
+        let is_at_end = at + 5.0 + width(&mark.label) > WIDTH;
+        let anchor = if is_at_end { "end" } else { "start" };
         let beside = if anchor == "end" { at - 5.0 } else { at + 5.0 };
         out += &format!(
             "<line class=\"mark\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>\
@@ -81,7 +89,7 @@ fn lines(title: &str, x: &Axis, y: &Axis, series: &[Series], marks: &[Mark]) -> 
             escape(&mark.label),
         );
     }
-    out += &axis_labels(x, y);
+    out += &axis_labels(x, y, (left, right));
     for (index, series) in series.iter().enumerate() {
         out += &line(series, index % COLOURS, &across, &down, (x, y));
     }
@@ -122,13 +130,14 @@ fn line(
 }
 
 fn bars(title: &str, axis: &Axis, bars: &[Bar]) -> String {
-    let labels = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
-    // About seven pixels a letter in this size.
-    let left = (labels as f64 * 7.0 + 14.0).clamp(60.0, WIDTH * 0.45);
-    let height = TOP + bars.len() as f64 * BAR_STEP + BOTTOM;
+    let labels = bars.iter().map(|bar| width(&bar.label)).fold(0.0, f64::max);
+    let left = (labels + 14.0).clamp(60.0, WIDTH * 0.45);
     // Room for the figures behind the bars.
+    let texts = bars.iter().map(|bar| width(&bar.text)).fold(0.0, f64::max);
+    let right = (texts + 14.0).clamp(40.0, WIDTH * 0.35);
+    let height = TOP + bars.len() as f64 * BAR_STEP + BOTTOM;
     let across =
-        Ruler::new(axis, bars.iter().map(|bar| bar.value), (left, WIDTH - 130.0)).rounded();
+        Ruler::new(axis, bars.iter().map(|bar| bar.value), (left, WIDTH - right)).rounded();
     let names = series_of(bars);
     let mut out = open(title, height);
     let bottom = height - BOTTOM;
@@ -150,20 +159,35 @@ fn bars(title: &str, axis: &Axis, bars: &[Bar]) -> String {
              <text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
             left - 8.0,
             top + 14.5,
-            escape(&bar.label),
+            escape(&shortened(&bar.label, left - 10.0)),
             end - left,
             end + 7.0,
             top + 14.5,
             escape(&bar.text),
         );
     }
-    let middle = (left + WIDTH - 130.0) / 2.0;
+    let middle = (left + WIDTH - right) / 2.0;
     out += &format!(
         "<text class=\"axis\" x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
         height - 8.0,
         escape(&axis.label)
     );
     out + "</svg>\n"
+}
+
+/// Pixels that a text takes in this size: about seven a letter.
+fn width(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
+}
+
+/// The text, or its beginning if it takes more than that.
+fn shortened(text: &str, pixels: f64) -> String {
+    if width(text) <= pixels {
+        return text.to_owned();
+    }
+    let letters = (pixels / LETTER) as usize;
+    let begin: String = text.chars().take(letters.saturating_sub(1)).collect();
+    format!("{begin}…")
 }
 
 fn open(title: &str, height: f64) -> String {
@@ -173,11 +197,11 @@ fn open(title: &str, height: f64) -> String {
     )
 }
 
-fn axis_labels(x: &Axis, y: &Axis) -> String {
+fn axis_labels(x: &Axis, y: &Axis, (left, right): (f64, f64)) -> String {
     format!(
         "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
          <text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-        (LEFT + WIDTH - RIGHT) / 2.0,
+        (left + WIDTH - right) / 2.0,
         HEIGHT - 8.0,
         escape(&x.label),
         (TOP + HEIGHT - BOTTOM) / 2.0,
@@ -221,6 +245,35 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 2);
         assert!(svg.contains("<title>p50: 2.00 ms at n 1</title>"), "{svg}");
         assert_eq!(svg.matches("theory").count(), 1);
+    }
+
+    /// The left ends of texts that end at a place, and the right ends of those in the middle of one.
+    fn edges(svg: &str) -> Vec<f64> {
+        let ticks = svg.split("<text class=\"tick\" x=\"").skip(1);
+        let edges = ticks.map(|tick| {
+            let (x, rest) = tick.split_once('"').unwrap();
+            let (x, text) = (x.parse::<f64>().unwrap(), rest.split_once('>').unwrap().1);
+            let width = width(text.split('<').next().unwrap());
+            if rest.contains("text-anchor=\"end\"") { x - width } else { x + width / 2.0 }
+        });
+        edges.collect()
+    }
+
+    #[test]
+    fn no_tick_is_cut_off_at_the_edges() {
+        let points = vec![(0.0, 0.001), (1_000_000.0, 98_765_432.0)];
+        let (x, y) = (Axis::linear("messages"), Axis::linear("bytes"));
+
+        let svg = lines("t", &x, &y, &[Series::line("s", points)], &[]);
+
+        let edges = edges(&svg);
+        assert!(edges.len() > 6 && edges.iter().all(|at| (0.0..=WIDTH).contains(at)), "{edges:?}");
+    }
+
+    #[test]
+    fn a_label_that_is_too_long_is_shortened_not_cut_off() {
+        assert_eq!(shortened("short", 100.0), "short");
+        assert_eq!(shortened("rather a long one", 49.0), "rather…");
     }
 
     #[test]

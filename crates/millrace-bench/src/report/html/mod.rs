@@ -4,7 +4,10 @@
 mod axis;
 mod chart;
 
-use super::{Report, Section, Shape, Table, number::significant};
+use super::{Report, Section, Shape, Table, Verdict, number::significant};
+
+/// Tables of more columns are set closer.
+const USUAL_COLUMNS: usize = 8;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -85,12 +88,13 @@ fn overview(report: &Report) -> String {
 }
 
 fn badge(section: &Section) -> String {
-    let missed = section.missed_shapes();
-    let (class, text) = match (&section.skipped, section.shapes.len(), missed) {
+    let (missed, noise) = (section.missed_shapes(), section.shapes_of(Verdict::Noise));
+    let (class, text) = match (&section.skipped, section.shapes.len(), missed, noise) {
         (Some(_), ..) => ("skipped", "skipped".to_owned()),
-        (None, 0, _) => ("measured", "measured".to_owned()),
-        (None, _, 0) => ("holds", "as expected".to_owned()),
-        (None, all, missed) => ("missed", format!("{missed} of {all} not as expected")),
+        (None, 0, ..) => ("measured", "measured".to_owned()),
+        (None, _, 0, 0) => ("holds", "as expected".to_owned()),
+        (None, all, 0, noise) => ("noise", format!("{noise} of {all} within the noise")),
+        (None, all, missed, _) => ("missed", format!("{missed} of {all} not as expected")),
     };
     format!("<span class=\"badge {class}\">{text}</span>")
 }
@@ -130,10 +134,13 @@ fn section(section: &Section) -> String {
 }
 
 fn shape(shape: &Shape) -> String {
-    let (class, sign, word) =
-        if shape.holds { ("holds", "✓", "holds") } else { ("missed", "✗", "missed") };
+    let (class, sign, word) = match shape.verdict() {
+        Verdict::Holds => ("holds", "✓", "holds"),
+        Verdict::Noise => ("noise", "≈", "not shown, and within the noise of a run as short as this"),
+        Verdict::Missed => ("missed", "✗", "missed"),
+    };
     format!(
-        "<li class=\"{class}\"><span class=\"sign\" role=\"img\" aria-label=\"{word}\">{sign}</span> \
+        "<li class=\"{class}\"><span class=\"sign\" role=\"img\" aria-label=\"{word}\" title=\"{word}\">{sign}</span> \
          {}: <b>{}</b></li>\n",
         escape(&shape.expected),
         escape(&shape.measured)
@@ -145,7 +152,12 @@ fn rows(table: &Table) -> String {
         Some(column) if column.is_number => " class=\"number\"",
         _ => "",
     };
-    let mut out = "<div class=\"scroll\"><table>\n".to_owned();
+    let wide = if table.columns.len() > USUAL_COLUMNS { " class=\"wide\"" } else { "" };
+    let label = if table.title.is_empty() { "Figures" } else { &table.title };
+    let mut out = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{}\"><table{wide}>\n",
+        escape(label)
+    );
     if !table.title.is_empty() && !table.is_long {
         out += &format!("<caption>{}</caption>\n", escape(&table.title));
     }
@@ -157,7 +169,10 @@ fn rows(table: &Table) -> String {
     for row in &table.rows {
         out += "<tr>";
         for (index, cell) in row.iter().enumerate() {
-            out += &format!("<td{}>{}</td>", class(index), escape(cell));
+            // Where a row is read as a stack, each cell says which column it is of.
+            let column = table.columns.get(index).map_or("", |column| &column.name);
+            let (class, column) = (class(index), escape(column));
+            out += &format!("<td{class} data-label=\"{column}\">{}</td>", escape(cell));
         }
         out += "</tr>\n";
     }
@@ -218,8 +233,13 @@ mod tests {
 
     #[test]
     fn each_experiment_has_its_verdict_at_a_glance() {
-        let page = page(&example::report()).unwrap();
+        let mut report = example::report();
+        let red = page(&report).unwrap();
+        assert!(red.contains("1 of 2 not as expected") && red.contains("badge skipped"));
 
-        assert!(page.contains("1 of 2 not as expected") && page.contains("badge skipped"));
+        report.sections[0].shapes.iter_mut().for_each(|shape| shape.judge(0.1));
+
+        let page = page(&report).unwrap();
+        assert!(page.contains("1 of 2 within the noise") && !page.contains("class=\"missed\""));
     }
 }

@@ -87,11 +87,7 @@ pub(super) fn batch_gain(all: &[Measured]) -> Vec<Shape> {
 
 /// An expectation that a ratio reaches a least value.
 pub(crate) fn gain(expected: &str, ratio: f64, least: f64) -> Shape {
-    Shape {
-        expected: expected.to_owned(),
-        measured: format!("{ratio:.2} times"),
-        holds: ratio >= least,
-    }
+    Shape::of_figure(expected, format!("{ratio:.2} times"), 1.0 - ratio / least)
 }
 
 fn rates_chart(all: &[Measured]) -> Chart {

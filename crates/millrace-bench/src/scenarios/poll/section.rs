@@ -96,14 +96,13 @@ fn shapes(all: &[Measured]) -> Vec<Shape> {
     let others = [Model::Serial, Model::Timer].map(|model| of(model).min_by_key(|one| one.taken));
     let others = others.into_iter().flatten();
     others
-        .map(|other| Shape {
-            expected: format!("the worker is sooner done than {}", other.name()),
-            measured: format!(
-                "{:.1} s against {:.1} s",
-                worker.taken.as_secs_f64(),
-                other.taken.as_secs_f64()
-            ),
-            holds: worker.taken < other.taken,
+        .map(|other| {
+            let (worker, other_s) = (worker.taken.as_secs_f64(), other.taken.as_secs_f64());
+            Shape::of_figure(
+                &format!("the worker is sooner done than {}", other.name()),
+                format!("{worker:.1} s against {other_s:.1} s"),
+                worker / other_s.max(1e-9) - 1.0,
+            )
         })
         .collect()
 }
