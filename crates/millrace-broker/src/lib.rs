@@ -44,5 +44,6 @@ pub use millrace_journal::{Pinned, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as 
 
 pub use millrace_engine::{
     Attribute, BrowseCursor, BrowseFilter, Content, Counts, DeduplicationScope, Definition,
-    Fairness, Gauges, Handle, Kind, MessageState, NewContent, Redrive, Settings, record::SlotSeq,
+    Fairness, Gauges, Handle, Kind, MessageState, MessageView, NewContent, Redrive, Settings,
+    record::SlotSeq,
 };

@@ -1,11 +1,11 @@
 //! From a request to the service that answers it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use millrace_broker::Broker;
-use millrace_core::MessageId;
+use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
 use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
@@ -19,10 +19,10 @@ use prometheus_client::collector::Collector;
 use crate::access_keys::AccessKeys;
 use crate::admin::Admin;
 use crate::auth::{self, Auth, Caller};
-use crate::cloudwatch::{CloudWatch, Inflater, Monitor};
+use crate::cloudwatch::{CloudWatch, Inflater, Minute, Monitor};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
-use crate::telemetry::{MetricsOptions, RequestCounts, Telemetry, known_action};
+use crate::telemetry::{ActionCounts, MetricsOptions, RequestCounts, Telemetry, known_action};
 use crate::welcome;
 
 /// Answers from this size on, which servers may have no room for, can be taken back.
@@ -118,6 +118,32 @@ impl Services {
     /// Regions and accounts that have queues, or series of what was measured.
     pub async fn scopes_of_metrics(&self) -> Result<BTreeSet<Scope>, ApiError> {
         self.cloudwatch.scopes_of_metrics().await
+    }
+
+    /// How many alarms of each account are in alarm.
+    pub fn in_alarm(&self) -> Arc<BTreeMap<String, u64>> {
+        self.cloudwatch.in_alarm()
+    }
+
+    /// What these queues together held and did in each minute since `since`, as far as they have
+    /// metrics, in order. A job of that account; dropped, it ends.
+    pub async fn minutes_of_queues(
+        &self,
+        account: &str,
+        queues: Vec<QueueKey>,
+        since: Timestamp,
+    ) -> Result<Vec<Minute>, ApiError> {
+        self.cloudwatch.minutes_of_queues(account, queues, since).await
+    }
+
+    /// What became of all requests since the start, by action.
+    pub fn requests(&self) -> Vec<ActionCounts> {
+        self.requests.by_action()
+    }
+
+    /// Space that the history of metrics takes on the disk.
+    pub fn metrics_disk_bytes(&self) -> u64 {
+        self.cloudwatch.disk_bytes()
     }
 
     // What hot requests do not come through is boxed: it would make each of their futures larger,

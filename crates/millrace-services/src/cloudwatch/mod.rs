@@ -14,6 +14,7 @@ mod get_data;
 mod gzip;
 mod history;
 mod jobs;
+mod minutes;
 mod monitor;
 mod notification;
 mod page;
@@ -24,7 +25,7 @@ mod rounds;
 mod shown_alarm;
 mod writer;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use millrace_broker::Broker;
@@ -38,6 +39,7 @@ use millrace_wire::{ApiError, Request, Response};
 pub use act::QueueAccess;
 pub(crate) use error::of_store;
 pub(crate) use gzip::Inflater;
+pub use minutes::Minute;
 pub use monitor::{Alarms, Monitor};
 
 use crate::auth::Caller;
@@ -87,6 +89,16 @@ impl CloudWatch {
     /// Regions and accounts that have alarms.
     pub(crate) fn scopes_of_alarms(&self) -> BTreeSet<Scope> {
         lock(&self.alarms).scopes().cloned().collect()
+    }
+
+    /// How many alarms of each account are in alarm; a moment ago, while they are being changed.
+    pub(crate) fn in_alarm(&self) -> Arc<BTreeMap<String, u64>> {
+        self.monitor.in_alarm()
+    }
+
+    /// Space that the history of metrics takes on the disk.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.monitor.store().disk_bytes()
     }
 
     /// Regions and accounts that have queues, or series of what was measured.

@@ -8,6 +8,7 @@
 //! A panic is our bug and costs the request or the step that it is in. The threads go on: files
 //! hold whole frames, and what is in memory is read from them or gathered anew.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,6 +88,8 @@ pub struct Monitor {
     scrapes: Mutex<Option<SyncSender<Scrape>>>,
     /// As it was when the alarms were last looked at.
     alarms_by_state: Mutex<[u64; 3]>,
+    /// Likewise, those in alarm by account.
+    in_alarm: Mutex<Arc<BTreeMap<String, u64>>>,
 }
 
 #[derive(Default)]
@@ -135,6 +138,7 @@ impl Monitor {
             threads: Mutex::default(),
             scrapes: Mutex::new(Some(scrapes)),
             alarms_by_state: Mutex::default(),
+            in_alarm: Mutex::default(),
         };
         // If one is refused, those before it end.
         monitor.start_threads(waiting).inspect_err(|_| monitor.close())?;
@@ -182,6 +186,20 @@ impl Monitor {
     /// how fast it goes.
     pub(crate) fn earlier(&self, queue: &SharedQueue) -> (QueueTotals, Timestamp) {
         self.shared.queues.earlier(queue)
+    }
+
+    /// How many alarms of each account are in alarm; a moment ago, while they are being changed.
+    pub(crate) fn in_alarm(&self) -> Arc<BTreeMap<String, u64>> {
+        let mut known = self.in_alarm.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(book) = self.alarms().try_lock() {
+            let mut counts = BTreeMap::new();
+            for alarm in book.all().filter(|alarm| alarm.state == State::Alarm) {
+                let account = alarm.scope.account.clone();
+                *counts.entry(account).or_default() += 1;
+            }
+            *known = Arc::new(counts);
+        }
+        known.clone()
     }
 
     /// The alarms. Whoever changes them may hold them while the disk is written to.

@@ -77,8 +77,8 @@ fn encode_process(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     }
 }
 
-/// Linux: as the kernel reports it.
-fn resident_bytes() -> Option<u64> {
+/// Memory that this process takes. Linux: as the kernel reports it.
+pub fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -21,8 +21,10 @@ use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 
 use crate::cloudwatch::Monitor;
+pub use exposition::resident_bytes;
 use format::Format;
 use queues::QueueSeries;
+pub use requests::ActionCounts;
 pub(crate) use requests::{RequestCounts, known_action};
 pub use series::Series;
 

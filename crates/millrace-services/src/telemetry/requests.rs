@@ -33,6 +33,20 @@ const OTHER: usize = KINDS - 1;
 /// What became of a request, by the hundreds of its status.
 const OUTCOMES: [&str; 3] = ["success", "client_error", "server_error"];
 
+/// What became of the requests for one action since the start.
+#[derive(Clone, Copy, Debug)]
+pub struct ActionCounts {
+    pub service: &'static str,
+    pub action: &'static str,
+    pub succeeded: u64,
+    /// Answered with a status of the 400s.
+    pub client_errors: u64,
+    /// Answered with a status of the 500s.
+    pub server_errors: u64,
+    /// How long they took, together.
+    pub took: Duration,
+}
+
 thread_local! {
     static SHARD: Cell<Option<usize>> = const { Cell::new(None) };
 }
@@ -93,6 +107,16 @@ impl RequestCounts {
         if let Some(outcome) = counts.outcomes.get(outcome) {
             outcome.fetch_add(1, Relaxed);
         }
+    }
+
+    /// The actions that were asked for, and what became of the requests.
+    pub(crate) fn by_action(&self) -> Vec<ActionCounts> {
+        let counts = self.sums().into_iter().map(|(service, action, sums)| {
+            let [succeeded, client_errors, server_errors] = sums.outcomes;
+            let took = Duration::from_micros(sums.duration_us);
+            ActionCounts { service, action, succeeded, client_errors, server_errors, took }
+        });
+        counts.collect()
     }
 
     /// Service, action and sums of those that were asked for.
