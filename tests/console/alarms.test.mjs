@@ -12,7 +12,7 @@ test("an alarm is set, shown and deleted", onPage(async (page) => {
   await page.getByRole("button", { name: "Create alarm" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Name", { exact: true }).fill("watched-backlog");
-  await dialog.getByLabel("Queue", { exact: true }).fill("watched");
+  await dialog.getByLabel("Queue", { exact: true }).selectOption("watched");
   await dialog.getByRole("button", { name: "Create alarm" }).click();
   await page.getByRole("button", { name: "watched-backlog", exact: true }).click();
   await page.getByRole("heading", { name: "History of watched-backlog" }).waitFor();
@@ -74,8 +74,8 @@ test("alarms and series of another region are shown, changed and charted", onPag
 
   await page.getByRole("button", { name: "Create alarm" }).click();
   await dialog.getByLabel("Name", { exact: true }).fill("far-again");
-  await dialog.getByLabel("Queue", { exact: true }).fill("far");
   await dialog.getByLabel("Region").selectOption("eu-west-1");
+  await dialog.getByLabel("Queue", { exact: true }).selectOption("far");
   await dialog.getByRole("button", { name: "Create alarm" }).click();
   await dialog.waitFor({ state: "hidden" });
   const { MetricAlarms } = await cloudwatch("DescribeAlarms", {}, "eu-west-1");

@@ -12,7 +12,7 @@ test("a queue made in the console shows what the SDK sends, without a reload", o
   await page.getByRole("button", { name: "Create queue" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Name", { exact: true }).fill("parcels");
-  await dialog.getByLabel("Visibility timeout, seconds").fill("45");
+  await dialog.getByLabel("Visibility timeout").fill("45");
   await dialog.getByText("AWS CLI").click();
   assert.match(await dialog.locator("code").innerText(), /aws sqs create-queue[^]*"QueueName": "parcels"[^]*"VisibilityTimeout": "45"/);
   await dialog.getByRole("button", { name: "Create queue" }).click();
@@ -172,12 +172,13 @@ test("purging and deleting need the queue's name", onPage(async (page) => {
 test("configuration and tags are saved through the API", onPage(async (page) => {
   const QueueUrl = await createQueue("settings");
   await page.goto(pathOf("settings", "configuration"));
-  await page.getByLabel("Visibility timeout, seconds").fill("77");
+  await page.getByLabel("Visibility timeout").fill("77");
   await page.getByRole("button", { name: "Save" }).click();
   await hasText(page.locator("tbody tr", { hasText: "VisibilityTimeout" }).locator("td"), "77");
   assert.equal(await attribute(QueueUrl, "VisibilityTimeout"), "77");
   await hasText(page.locator("tbody tr", { hasText: "SqsManagedSseEnabled" }).locator("td"), /true\s*Kept only: bodies are not encrypted yet/);
-  await page.getByLabel("Dead-letter queue").fill("nowhere-at-all");
+  await page.getByLabel("Dead-letter queue").selectOption("Another queue…");
+  await page.getByLabel("Name or ARN").fill("nowhere-at-all");
   await page.getByRole("button", { name: "Save" }).click();
   await hasText(page.getByRole("alert"), /Dead letter target does not exist/);
 
@@ -195,7 +196,7 @@ test("dead letters go back where they came from, with progress", onPage(async (p
   const Entries = Array.from({ length: 5 }, (_, number) => ({ Id: `${number}`, MessageBody: `job ${number}` }));
   await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
   await page.goto(`${server.console}/queues?filter=jobs&sort=name`);
-  await hasText(row(page, "jobs").locator("td").nth(7), "→ jobs-dead");
+  await hasText(row(page, "jobs").locator("td").nth(8), "→ jobs-dead");
   for (let turn = 0; turn < 2; turn++) {
     await sqs.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, VisibilityTimeout: 0 }));
   }

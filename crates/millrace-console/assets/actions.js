@@ -15,18 +15,22 @@ export class ActionError extends Error {
 
 /** Calls `service` ("sqs" or "cloudwatch"); resolves to the answer's members. */
 export async function call(service, action, input, { region = data.region, account = data.account, signal } = {}) {
-  const place = new URLSearchParams({ region, account });
-  const post = () => ask(`/api/call/${service}/${action}?${place}`, {
+  return post(`/api/call/${service}/${action}?${new URLSearchParams({ region, account })}`, input, signal);
+}
+
+/** Posts to a path of the console's own, with the session's token. */
+export async function post(path, input, signal) {
+  const send = () => ask(path, {
     method: "POST",
     headers: { "Content-Type": "application/json", "X-CSRF-Token": data.token },
     body: JSON.stringify(input),
     signal,
   });
-  let response = await post();
+  let response = await send();
   if (response.status === 403 && (await typeOf(response.clone())) === "InvalidToken") {
     // The server was restarted: its tokens are new.
     data.token = (await read("/api/session")).token;
-    response = await post();
+    response = await send();
   }
   return answerOf(response);
 }

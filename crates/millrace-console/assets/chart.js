@@ -2,6 +2,7 @@
 
 import { h, replace, setText, svg } from "./dom.js";
 import { NOTHING, clock, dateTime, day, short, zone } from "./format.js";
+import { dataTable } from "./table.js";
 
 const MARGIN = { left: 46, right: 10, top: 10, bottom: 22 };
 const PATTERNS = ["", "dashed", "dotted", "", "dashed"];
@@ -11,12 +12,13 @@ const MAX_TABLE_ROWS = 200;
 
 /**
  * A figure with a title, a legend with the latest values, a plot and a table of the same numbers.
- * `update({ series: [{ name, points: [[time, value], …] }], from, to, threshold, format })`.
+ * `update({ series: [{ name, points: [[time, value], …] }], from, to, threshold })`. `format` and `tick` say
+ * how values read in texts and on the axis; points farther apart than `gapMs` are not joined.
  */
-export function chart(title, { height = 190, end, format = short } = {}) {
+export function chart(title, { height = 190, end, format = short, tick = short, gapMs } = {}) {
   const legend = h("ul", { class: "legend" });
   const plot = svg("svg", { height, role: "img", "aria-label": title });
-  const tableFrame = h("div", { class: "table-frame", hidden: true, tabindex: "0", role: "region", "aria-label": `${title}, numbers` });
+  const tableFrame = h("div", { class: "numbers", hidden: true });
   const toggle = h("button", { type: "button", class: "small plain", "aria-expanded": "false" }, "Table");
   const heading = h("h2", {}, title);
   const element = h("figure", { class: "chart panel" },
@@ -24,9 +26,9 @@ export function chart(title, { height = 190, end, format = short } = {}) {
   let shown = { series: [], from: 0, to: 1 };
   let pointer = null;
 
-  const draw = () => drawPlot(plot, { ...shown, height, pointer, format });
+  const draw = () => drawPlot(plot, { format, tick, ...shown, height, pointer, gapMs });
   const drawTable = () => {
-    if (!tableFrame.hidden) replace(tableFrame, table(title, shown, format));
+    if (!tableFrame.hidden) replace(tableFrame, table(`${title}, numbers`, shown, shown.format ?? format));
   };
   toggle.addEventListener("click", () => {
     tableFrame.hidden = !tableFrame.hidden;
@@ -46,8 +48,8 @@ export function chart(title, { height = 190, end, format = short } = {}) {
   const update = (next) => {
     shown = next;
     setText(heading, next.title ?? title);
-    drawLegend(legend, next.series, format);
-    plot.setAttribute("aria-label", summary(next.title ?? title, next.series, format));
+    drawLegend(legend, next.series, next.format ?? format);
+    plot.setAttribute("aria-label", summary(next.title ?? title, next.series, next.format ?? format));
     draw();
     drawTable();
   };
@@ -73,15 +75,13 @@ function summary(title, series, format) {
 function table(title, { series }, format) {
   const times = [...new Set(series.flatMap(({ points }) => points.map(([time]) => time)))].sort((a, b) => b - a);
   const columns = series.map(({ points }) => new Map(points));
-  return h("table", {},
-    h("caption", { class: "visually-hidden" }, title),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Time"), series.map(({ name }) => h("th", { scope: "col", class: "number" }, name)))),
-    h("tbody", {}, times.slice(0, MAX_TABLE_ROWS).map((time) =>
-      h("tr", {}, h("th", { scope: "row" }, dateTime(time)),
-        columns.map((column) => h("td", { class: "number" }, column.has(time) ? format(column.get(time)) : NOTHING))))));
+  const numbers = dataTable(title, [["Time", "name"], ...series.map(({ name }) => [name, "number"])], { class: "tall" });
+  numbers.body.append(...times.slice(0, MAX_TABLE_ROWS).map((time) =>
+    numbers.row([dateTime(time), ...columns.map((column) => (column.has(time) ? format(column.get(time)) : NOTHING))])));
+  return numbers.frame;
 }
 
-function drawPlot(plot, { series, from, to, height, pointer, threshold, format }) {
+function drawPlot(plot, { series, from, to, height, pointer, threshold, format, tick: tickText, gapMs }) {
   const width = plot.clientWidth || 600;
   const right = width - MARGIN.right;
   const bottom = height - MARGIN.bottom;
@@ -95,7 +95,7 @@ function drawPlot(plot, { series, from, to, height, pointer, threshold, format }
   const y = (value) => bottom - ((value - low) / (high - low)) * (bottom - MARGIN.top);
   const parts = ticks.map((tick) => [
     svg("line", { class: "grid", x1: MARGIN.left, x2: right, y1: round(y(tick)), y2: round(y(tick)) }),
-    svg("text", { class: "axis", x: MARGIN.left - 7, y: round(y(tick)) + 4, "text-anchor": "end" }, short(tick)),
+    svg("text", { class: "axis", x: MARGIN.left - 7, y: round(y(tick)) + 4, "text-anchor": "end" }, tickText(tick)),
   ]);
   const count = Math.max(2, Math.floor((right - MARGIN.left) / 110));
   for (let index = 0; index <= count; index++) {
@@ -107,7 +107,7 @@ function drawPlot(plot, { series, from, to, height, pointer, threshold, format }
     parts.push(svg("line", { class: "threshold", x1: MARGIN.left, x2: right, y1: round(y(threshold)), y2: round(y(threshold)) }));
   }
   series.forEach(({ points }, index) => {
-    const paths = lines(points, x, y);
+    const paths = lines(points, x, y, gapMs);
     const name = `series-${index % 5 + 1}`;
     if (series.length === 1 && points.length > 1) {
       for (const path of paths) {
@@ -142,9 +142,9 @@ function cursor(series, time, { x, y, right, bottom, format }) {
 }
 
 /** Path data of the runs of points without a gap between them. */
-function lines(points, x, y) {
+function lines(points, x, y, gapMs) {
   const steps = points.slice(1).map(([time], index) => time - points[index][0]).sort((a, b) => a - b);
-  const gap = (steps[Math.floor(steps.length / 2)] ?? Infinity) * GAP_STEPS;
+  const gap = gapMs ?? (steps[Math.floor(steps.length / 2)] ?? Infinity) * GAP_STEPS;
   const runs = [];
   points.forEach(([time, value], index) => {
     const isNew = index === 0 || time - points[index - 1][0] > gap;

@@ -1,6 +1,7 @@
 // Reading series from CloudWatch's API.
 
 import { call, data } from "./actions.js";
+import { bytes, seconds } from "./format.js";
 
 const MINUTE = 60;
 const DAY = 86_400;
@@ -28,6 +29,13 @@ export const QUEUE_METRICS = {
   NumberOfEmptyReceives: "Sum",
   SentMessageSize: "Average",
 };
+
+/** How values of a metric read, in a text and on an axis: with their unit. */
+export function formatOf(metric) {
+  if (metric.startsWith("ApproximateAgeOfOldest")) return { format: seconds, tick: seconds };
+  if (metric === "SentMessageSize") return { format: bytes, tick: bytes };
+  return {};
+}
 
 /** Start and end of a range that ends now, at whole periods. */
 export function span(range, nowMs = data.snapshot?.head?.now ?? Date.now()) {

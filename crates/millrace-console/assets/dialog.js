@@ -1,8 +1,8 @@
 // Dialogs: forms that do one thing, and confirmations that are typed.
 
-import { errorNotice } from "./actions.js";
 import { cliBlock } from "./cli.js";
 import { h, field, uniqueId } from "./dom.js";
+import { onSubmit } from "./form.js";
 
 /**
  * Opens a form in a modal dialog. `run` does what it is for and may throw; the dialog closes when
@@ -13,6 +13,7 @@ export function formDialog({ title, content, submit, danger, run, command, isRea
   const errors = h("div", {});
   const cli = command && cliBlock(command());
   const button = h("button", { class: danger ? "primary danger" : "primary" }, submit);
+  let isRunning = false;
   const form = h("form", { method: "dialog" },
     h("header", {}, heading),
     h("div", { class: "content" }, content, cli?.element, errors),
@@ -20,20 +21,19 @@ export function formDialog({ title, content, submit, danger, run, command, isRea
   const dialog = h("dialog", { class: large ? "large" : null, "aria-labelledby": heading.id }, form);
   const refresh = () => {
     cli?.update(command());
-    button.disabled = isReady ? !isReady() : false;
+    button.disabled = isRunning || (isReady ? !isReady() : false);
   };
   form.addEventListener("input", refresh);
   form.addEventListener("change", refresh);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  onSubmit(form, errors, async () => {
     if (button.disabled) return;
-    button.disabled = true;
-    errors.replaceChildren();
+    isRunning = true;
+    refresh();
     try {
       await run();
       dialog.close();
-    } catch (error) {
-      errors.replaceChildren(errorNotice(error));
+    } finally {
+      isRunning = false;
       refresh();
     }
   });

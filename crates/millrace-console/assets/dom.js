@@ -45,12 +45,17 @@ export function uniqueId(hint) {
   return `${hint}-${nextId++}`;
 }
 
-/** A labelled control: label, control, hint; the hint is tied to the control. */
-export function field(label, control, { hint, wide } = {}) {
+/**
+ * A labelled control: label, control, what is wrong with it, hint. `beside` is another control on its line. The hint is
+ * tied to the control.
+ */
+export function field(label, control, { hint, wide, beside } = {}) {
   control.id ||= uniqueId("field");
   const note = hint && h("span", { class: "hint", id: `${control.id}-hint` }, hint);
   if (note) control.setAttribute("aria-describedby", note.id);
-  return h("div", { class: wide ? "field wide" : "field" }, h("label", { for: control.id }, label), control, note);
+  return h("div", { class: wide ? "field wide" : "field" }, h("label", { for: control.id }, label),
+    beside ? h("div", { class: "with-unit" }, control, beside) : control,
+    h("span", { class: "error", role: "alert", hidden: true }), note);
 }
 
 export function checkField(label, control) {

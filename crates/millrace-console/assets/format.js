@@ -45,9 +45,20 @@ export function age(since, now) {
 }
 
 export function bytes(value) {
-  if (value < 1024) return `${value} B`;
+  if (value === null || value === undefined) return NOTHING;
+  if (value < 1024) return `${Math.round(value)} B`;
   if (value < 1024 * 1024) return `${(value / 1024).toFixed(1)} KiB`;
-  return `${(value / 1024 / 1024).toFixed(2)} MiB`;
+  if (value < 1024 ** 3) return `${(value / 1024 ** 2).toFixed(2)} MiB`;
+  if (value < 1024 ** 4) return `${(value / 1024 ** 3).toFixed(2)} GiB`;
+  return `${(value / 1024 ** 4).toFixed(2)} TiB`;
+}
+
+/** A short time in microseconds: 640 µs, 2.4 ms, 1.3 s. */
+export function microseconds(value) {
+  if (value === null || value === undefined) return NOTHING;
+  if (value < 1000) return `${Math.round(value)} µs`;
+  if (value < 1_000_000) return `${(value / 1000).toFixed(value < 10_000 ? 1 : 0)} ms`;
+  return `${(value / 1_000_000).toFixed(1)} s`;
 }
 
 const pad = (value) => String(value).padStart(2, "0");
@@ -85,7 +96,7 @@ export function csvCell(text) {
   return `"${safe.replaceAll('"', '""')}"`;
 }
 
-/** Seconds as SQS attributes have them: 345600 → "4d". */
+/** A duration in seconds, as a metric has it. */
 export function seconds(value) {
-  return duration(Number(value) * 1000);
+  return value === null || value === undefined ? NOTHING : duration(value * 1000);
 }

@@ -2,7 +2,7 @@
 
 import { h, uniqueId } from "./dom.js";
 
-const PLACES = { o: ["/", "Overview"], q: ["/queues", "Queues"], m: ["/metrics", "Metrics"], a: ["/alarms", "Alarms"] };
+const PLACES = { o: ["/", "Overview"], q: ["/queues", "Queues"], m: ["/metrics", "Metrics"], a: ["/alarms", "Alarms"], s: ["/server", "Server"] };
 
 let isWaiting = false;
 

@@ -7,6 +7,8 @@ import { setText } from "./dom.js";
 /** No event for so long means that what is shown is old. */
 const STALE_MS = 5000;
 const POLL_MS = 5000;
+/** What charts show at most. */
+const HISTORY_MS = 5 * 60_000;
 /** How long a browser without a stream waits until it tries one again. */
 const RETRY_MS = 15_000;
 
@@ -136,9 +138,10 @@ export class Live {
       const last = state.history.at(-1);
       if (sent !== undefined && sent !== null && !(last && last[0] >= now)) {
         state.history.push([now, available, in_flight, delayed, sent, received, deleted]);
-        if (state.history.length > 300) state.history.shift();
+        while (state.history[0][0] < now - HISTORY_MS) state.history.shift();
       }
     }
+    showInAlarm(state.head.in_alarm ?? 0);
     this.#show(state, isNew);
   }
 
@@ -156,6 +159,14 @@ export class Live {
     element.dataset.state = status;
     setText(element, texts[status]);
   }
+}
+
+/** How many alarms are in alarm, beside the name of their page. */
+export function showInAlarm(number) {
+  const badge = document.getElementById("in-alarm");
+  if (!badge) return;
+  badge.hidden = number === 0;
+  setText(badge.firstElementChild, number);
 }
 
 /** Rows with changes applied, in the order given or as they were. */

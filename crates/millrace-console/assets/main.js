@@ -9,10 +9,11 @@ import { show as missing } from "./missing.js";
 import { show as overview } from "./overview.js";
 import { show as queue } from "./queue.js";
 import { show as queues } from "./queues.js";
+import { show as server } from "./server.js";
 import { logOut, startSession } from "./session.js";
 import { startTyped } from "./typed.js";
 
-const PAGES = { alarms, login, metrics, missing, overview, queue, queues };
+const PAGES = { alarms, login, metrics, missing, overview, queue, queues, server };
 const THEMES = ["auto", "light", "dark"];
 const THEME_NAMES = { auto: "as the system", light: "light", dark: "dark" };
 

@@ -1,11 +1,12 @@
 // One message in a list: a line that opens to all that is known of it.
 
 import { errorNotice } from "./actions.js";
-import { copyButton, h, replace } from "./dom.js";
+import { copyButton, h, replace, setAttribute, setText } from "./dom.js";
 import { bytes, count, dateTime, duration } from "./format.js";
 import { pretty } from "./json.js";
+import { dataTable } from "./table.js";
 
-const STATES = { available: "Available", in_flight: "In flight", delayed: "Delayed" };
+const STATES = { available: "Available", in_flight: "In flight", delayed: "Delayed", gone: "Gone" };
 /** Characters that are not seen, or seen as a space; some turn the text around them. */
 const HIDDEN = /(?![ \t\n\r])[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}]/gu;
 /** Emoji of several parts are joined by one of them. */
@@ -15,61 +16,114 @@ const MAX_PARTS = 400;
 
 /**
  * `message` as /api/browse has it. `actions(message)` makes buttons; `whole()` fetches the message
- * when only its beginning is there. Times are seen from the server's `now`.
+ * when only its beginning is there. Times are seen from the server's time, which `tick` brings.
  */
-export function messageItem(message, { now, search = "", actions, whole, highlight = search }) {
-  const summary = h("summary", {},
-    h("span", {}, h("span", { class: `badge ${message.state}` }, STATES[message.state] ?? message.state)),
-    h("span", { class: "preview" }, marked(preview(message.body), highlight)),
-    h("span", { class: "when" }, `${bytes(message.size)} · ${duration(now - message.sent)} ago`));
-  const details = h("details", {}, summary);
-  let isFilled = false;
-  details.addEventListener("toggle", () => {
-    if (!details.open || isFilled) return;
-    isFilled = true;
-    details.append(detail(message, { now, highlight, actions, whole }));
-  });
-  return h("li", { class: "message", "data-id": message.id }, details);
+export class MessageItem {
+  #badge = h("span", { class: "badge" });
+  #age = h("span", { class: "when" });
+  #details;
+  #facts = h("dl", { class: "definition" });
+  #now;
+  #shown;
+
+  constructor(message, { now, search = "", actions, whole, highlight = search, onselect }) {
+    this.message = message;
+    this.#now = now;
+    this.#shown = message;
+    this.check = h("input", { type: "checkbox", "aria-label": `Select message ${message.id}`, onchange: onselect });
+    const summary = h("summary", {}, h("span", {}, this.#badge), h("span", { class: "preview" }, marked(preview(message.body), highlight)), this.#age);
+    this.#details = h("details", {}, summary);
+    let isFilled = false;
+    this.#details.addEventListener("toggle", () => {
+      if (!this.#details.open || isFilled) return;
+      isFilled = true;
+      this.#details.append(this.#detail({ highlight, actions, whole }));
+    });
+    this.element = h("li", { class: "message", "data-id": message.id }, h("span", { class: "pick" }, this.check), this.#details);
+    this.#showState();
+    this.tick(now);
+  }
+
+  get isGone() {
+    return this.message.state === "gone";
+  }
+
+  /** Shows ages as of now. */
+  tick(now) {
+    this.#now = now;
+    setText(this.#age, `${bytes(this.message.size)} · ${duration(now - this.message.sent)} ago`);
+    if (this.#details.open) this.#showFacts();
+  }
+
+  /** Shows what has become of the message; null if it has left the queue. */
+  become(found) {
+    Object.assign(this.message, found ?? { state: "gone", deadline: null });
+    Object.assign(this.#shown, found ?? { state: "gone", deadline: null });
+    this.#showState();
+  }
+
+  #showState() {
+    const { state } = this.message;
+    setText(this.#badge, STATES[state] ?? state);
+    setAttribute(this.#badge, "class", `badge ${state}`);
+    this.element.classList.toggle("gone", this.isGone);
+    this.check.disabled = this.isGone;
+    if (this.isGone) this.check.checked = false;
+    if (this.#details.open) this.#showFacts();
+  }
+
+  /** Values stay the elements that they are while they are the same: they may be selected. */
+  #showFacts() {
+    const entries = facts(this.#shown, this.#now).filter(([, value]) => value);
+    const labels = entries.map(([label]) => label).join();
+    if (this.#facts.dataset.labels !== labels) {
+      this.#facts.dataset.labels = labels;
+      replace(this.#facts, entries.map(([label]) => [h("dt", {}, label), h("dd", {})]));
+    }
+    entries.forEach(([, value], index) => setText(this.#facts.children[2 * index + 1], value));
+  }
+
+  #detail({ highlight, actions, whole }) {
+    const element = h("div", { class: "detail" });
+    const errors = h("div", {});
+    const showAll = async ({ target: button }) => {
+      button.disabled = true;
+      errors.replaceChildren();
+      try {
+        const all = await whole();
+        if (all) {
+          show(all);
+          // The button that had the focus is gone.
+          element.querySelector("pre").focus();
+        } else button.replaceWith(h("span", { class: "quiet" }, "The message has left the queue."));
+      } catch (error) {
+        errors.replaceChildren(errorNotice(error));
+        button.disabled = false;
+      }
+    };
+    const show = (shown) => {
+      this.#shown = shown;
+      const formatted = shown.is_cut ? { text: shown.body, kind: "Text" } : pretty(shown.body);
+      const label = shown.is_cut ? `Show all ${bytes(shown.size)}` : "Show all of the attributes";
+      replace(element,
+        h("div", {},
+          h("div", { class: "buttons" }, h("h2", { class: "sub" }, `Body, ${formatted.kind}`), copyButton(() => shown.body),
+            isCut(shown) && whole && h("button", { type: "button", class: "small", onclick: showAll }, label)),
+          errors,
+          h("pre", { tabindex: "0", "aria-label": "Message body" }, marked(formatted.text, highlight))),
+        attributeTable(shown.attributes),
+        this.#facts,
+        actions && h("div", { class: "buttons" }, actions(this)));
+      this.#showFacts();
+    };
+    show(this.message);
+    return element;
+  }
 }
 
 /** Whether a list has only the beginning of the body or of an attribute. */
 export function isCut({ is_cut, attributes = [] }) {
   return is_cut || attributes.some((attribute) => attribute.is_cut);
-}
-
-function detail(message, { now, highlight, actions, whole }) {
-  const element = h("div", { class: "detail" });
-  const errors = h("div", {});
-  const showAll = async ({ target: button }) => {
-    button.disabled = true;
-    errors.replaceChildren();
-    try {
-      const all = await whole();
-      if (all) {
-        show(all);
-        // The button that had the focus is gone.
-        element.querySelector("pre").focus();
-      } else button.replaceWith(h("span", { class: "quiet" }, "The message has left the queue."));
-    } catch (error) {
-      errors.replaceChildren(errorNotice(error));
-      button.disabled = false;
-    }
-  };
-  const show = (shown) => {
-    const formatted = shown.is_cut ? { text: shown.body, kind: "Text" } : pretty(shown.body);
-    const label = shown.is_cut ? `Show all ${bytes(shown.size)}` : "Show all of the attributes";
-    replace(element,
-      h("div", {},
-        h("div", { class: "buttons" }, h("h2", { class: "sub" }, `Body, ${formatted.kind}`), copyButton(() => shown.body),
-          isCut(shown) && whole && h("button", { type: "button", class: "small", onclick: showAll }, label)),
-        errors,
-        h("pre", { tabindex: "0", "aria-label": "Message body" }, marked(formatted.text, highlight))),
-      attributeTable(shown.attributes),
-      h("dl", { class: "definition" }, facts(shown, now).filter(([, value]) => value).map(([label, value]) => [h("dt", {}, label), h("dd", {}, value)])),
-      actions && h("div", { class: "buttons" }, actions(shown)));
-  };
-  show(message);
-  return element;
 }
 
 /** The beginning of a body on one line, or what to say where there would be nothing to see. */
@@ -106,11 +160,9 @@ function facts(message, now) {
 
 function attributeTable(attributes) {
   if (!attributes?.length) return null;
-  return h("div", { class: "table-frame", tabindex: "0" }, h("table", {},
-    h("caption", {}, h("h2", { class: "sub" }, "Message attributes")),
-    h("thead", {}, h("tr", {}, ["Name", "Type", "Value"].map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, attributes.map(({ name, type, value, is_cut }) =>
-      h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, type), h("td", {}, h("code", {}, is_cut ? `${value}…` : value)))))));
+  const table = dataTable("Message attributes", [["Name", "name"], ["Type"], ["Value", "wide"]]);
+  table.body.append(...attributes.map(({ name, type, value, is_cut }) => table.row([name, type, h("code", {}, is_cut ? `${value}…` : value)])));
+  return h("div", {}, h("h2", { class: "sub" }, "Message attributes"), table.frame);
 }
 
 /** The text with what was searched for marked, in any case. */

@@ -1,33 +1,44 @@
 // Metrics explorer: any series that CloudWatch's API has, of one region at a time, over hours to
 // weeks. The choice is in the address.
 
-import { call, data, errorNotice } from "./actions.js";
+import { call, data, errorNotice, read } from "./actions.js";
 import { chart } from "./chart.js";
-import { QUEUE_METRICS, RANGES, metricData, span } from "./cloudwatch.js";
+import { QUEUE_METRICS, RANGES, formatOf, metricData, span } from "./cloudwatch.js";
 import { cliBlock, command } from "./cli.js";
 import { field, h, panel, replace, segments, setText } from "./dom.js";
 import { count, csvCell } from "./format.js";
 import { isHere, isSame, placeField, places } from "./places.js";
+import { dataTable } from "./table.js";
 
 const STATISTICS = ["Sum", "Average", "Maximum", "Minimum", "SampleCount", "p50", "p90", "p99"];
 /** Series of one chart: more cannot be told apart. */
 const MAX_SERIES = 5;
 const RELOAD_MS = 60_000;
+/** What the chart shows at least. */
+const SHORTEST_MS = 15 * 60_000;
 const MAX_LISTED = 300;
+/** Series that are shown if none is chosen. */
+const FIRST_SHOWN = 3;
+/** What queues are compared by. */
+const LEADING = ["NumberOfMessagesSent", "ApproximateNumberOfMessagesVisible"];
+/** CloudWatch: queries of one request. */
+const MAX_QUERIES = 500;
 
 export function show(root) {
   const address = new URLSearchParams(location.search);
   const chosen = new Map(seriesOf(address.get("series") ?? "").map((series) => [series.key, series]));
-  let range = RANGES.find(({ id }) => id === address.get("range")) ?? RANGES[1];
+  let range = RANGES.find(({ id }) => id === address.get("range")) ?? RANGES[0];
+  let isRangeChosen = address.has("range");
   const statistic = h("select", {}, h("option", { value: "" }, "Usual"), STATISTICS.map((name) => h("option", { value: name }, name)));
   statistic.value = address.get("statistic") ?? "";
   const search = h("input", { type: "search", placeholder: "Filter by metric, queue or namespace", "aria-label": "Filter series", "data-shortcut": "/", autocomplete: "off", spellcheck: "false" });
   const figure = chart("Series", { height: 300 });
   const errors = h("div", {});
   const showError = (error) => errors.replaceChildren(errorNotice(error));
-  const rows = h("tbody", {});
+  const table = dataTable("Series to choose from", [["Shown", "check"], ["Metric", "name"], ["Dimensions", "wide"], ["Namespace", "wide"]], { class: "tall" });
+  const rows = table.body;
   const summary = h("span", { class: "quiet", role: "status" });
-  const cli = cliBlock();
+  const cli = cliBlock("");
   const download = h("button", { type: "button", class: "small", onclick: () => downloadCsv(latest) }, "CSV");
   let place = null;
   let metrics = [];
@@ -54,20 +65,31 @@ export function show(root) {
     try {
       const found = asked.length ? await metricData(asked, time, place?.value()) : {};
       if (turn !== turns) return;
-      latest = { ...time, title: title(), series: asked.map(({ Id, Label, MetricStat }) => ({ name: `${Label} (${MetricStat.Stat})`, points: found[Id]?.points ?? [] })) };
+      latest = { ...time, title: title(), ...formats(), series: asked.map(({ Id, Label, MetricStat }) => ({ name: `${Label} (${MetricStat.Stat})`, points: found[Id]?.points ?? [] })) };
       errors.replaceChildren();
     } catch (error) {
       if (turn !== turns) return;
       showError(error);
       latest = { ...time, title: title(), series: [] };
     }
-    figure.update(latest);
+    // Unless somebody chose the time, an empty beginning is left out.
+    const first = Math.min(...latest.series.flatMap(({ points }) => points.map(([at]) => at)), time.to - SHORTEST_MS);
+    figure.update(isRangeChosen ? latest : { ...latest, from: Math.max(time.from, first) });
   };
-  const title = () => chosen.size ? `Every ${range.step}` : "Choose series below";
+  const title = () => {
+    if (!chosen.size) return "Choose series below";
+    const names = new Set([...chosen.values()].map(({ metric }) => metric));
+    return `${names.size === 1 ? [...names][0] : "Series"}, every ${range.step}`;
+  };
+  /** With the unit, if all series have the same. */
+  const formats = () => {
+    const names = [...new Set([...chosen.values()].map(({ metric }) => metric))];
+    return names.length === 1 && statistic.value !== "SampleCount" ? formatOf(names[0]) : {};
+  };
   const changed = () => {
     const query = new URLSearchParams();
     if (chosen.size) query.set("series", [...chosen.keys()].join("~"));
-    query.set("range", range.id);
+    if (isRangeChosen) query.set("range", range.id);
     if (place && !isHere(place.value())) for (const [name, value] of Object.entries(place.value())) query.set(name, value);
     if (statistic.value) query.set("statistic", statistic.value);
     history.replaceState(null, "", `/metrics?${query}`);
@@ -87,8 +109,7 @@ export function show(root) {
         rows.querySelector(`input[aria-label="${CSS.escape(box.getAttribute("aria-label"))}"]`)?.focus();
       } });
       box.checked = chosen.has(series.key);
-      return h("tr", {}, h("td", { class: "check" }, box), h("th", { scope: "row" }, series.metric),
-        h("td", {}, series.dimensions.map(({ Name, Value }) => `${Name} ${Value}`).join(", ")), h("td", { class: "narrow-hidden" }, series.namespace));
+      return table.row([box, series.metric, series.dimensions.map(({ Name, Value }) => `${Name} ${Value}`).join(", "), series.namespace]);
     }));
   };
   statistic.addEventListener("change", changed);
@@ -96,23 +117,28 @@ export function show(root) {
 
   const ranges = segments("Time shown", RANGES.map(({ id }) => [id, id]), range.id, (id) => {
     range = RANGES.find((range) => range.id === id);
+    isRangeChosen = true;
     changed();
   });
-  const table = h("div", { class: "table-frame tall", tabindex: "0", role: "region", "aria-label": "Series to choose from" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Series"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "check" }, h("span", { class: "visually-hidden" }, "Shown")),
-      h("th", { scope: "col" }, "Metric"), h("th", { scope: "col" }, "Dimensions"), h("th", { scope: "col", class: "narrow-hidden" }, "Namespace"))), rows));
   const statisticField = field("Statistic", statistic);
   statisticField.classList.add("inline");
   replace(root,
     h("div", { class: "toolbar" }, ranges, statisticField, h("div", { class: "end" }, download)),
     errors, figure.element, cli.element,
-    panel("Series", { end: summary }, h("div", { class: "body" }, search), table));
+    panel("Series", { end: summary }, h("div", { class: "body" }, search), table.frame));
   const listSeries = async () => {
     const asked = place.value();
-    const found = await listMetrics(asked);
+    const [listed, queues] = await Promise.all([listMetrics(asked), leadingQueues(asked)]);
     if (!isSame(asked, place.value())) return;
+    // A queue's first minute is listed when it is over, and has values before.
+    const known = new Set(listed.map(({ key }) => key));
+    const found = [...listed, ...queues.flatMap((name) => LEADING.map((metric) => queueSeries(metric, name))).filter(({ key }) => !known.has(key))];
     metrics = found;
-    if (!chosen.size) for (const series of defaults(found)) chosen.set(series.key, series);
+    if (!chosen.size) {
+      const first = await mostActive(queues, span(range, Date.now()), asked);
+      if (!isSame(asked, place.value())) return;
+      for (const series of first) chosen.set(series.key, series);
+    }
     showList();
     await load();
   };
@@ -148,9 +174,35 @@ async function listMetrics(place) {
   }).sort((a, b) => a.key.localeCompare(b.key));
 }
 
-/** What is shown first: sends of the first queues. */
-function defaults(metrics) {
-  return metrics.filter(({ metric }) => metric === "NumberOfMessagesSent").slice(0, 3);
+/**
+ * What is shown first: sends of the queues that were sent most in that time, of those that lead; where nothing was sent,
+ * what waits in the deepest.
+ */
+async function mostActive(queues, time, place) {
+  for (const metric of LEADING) {
+    const series = queues.slice(0, MAX_QUERIES).map((name) => queueSeries(metric, name));
+    const queries = series.map(({ namespace, metric, dimensions }, index) => ({
+      Id: `s${index}`,
+      MetricStat: { Metric: { Namespace: namespace, MetricName: metric, Dimensions: dimensions }, Period: (time.to - time.from) / 1000, Stat: QUEUE_METRICS[metric] },
+    }));
+    const found = queries.length ? await metricData(queries, time, place) : {};
+    const total = (index) => (found[`s${index}`]?.points ?? []).reduce((sum, [, value]) => sum + value, 0);
+    const ranked = series.map((series, index) => ({ series, total: total(index) })).filter(({ total }) => total > 0).sort((a, b) => b.total - a.total);
+    if (ranked.length) return ranked.slice(0, FIRST_SHOWN).map(({ series }) => series);
+  }
+  return [];
+}
+
+function queueSeries(metric, name) {
+  const series = { namespace: "AWS/SQS", metric, dimensions: [{ Name: "QueueName", Value: name }] };
+  return { ...series, key: keyOf(series) };
+}
+
+/** Names of the queues that lead now, in whatever way. */
+async function leadingQueues({ region, account }) {
+  const pages = await Promise.all(["sent", "deleted", "available", "oldest"].map((sort) => read("/api/snapshot", { view: "queues", sort, region })));
+  const rows = pages.flatMap(({ lists }) => lists.queues).filter((row) => row.account === account);
+  return [...new Set(rows.map((row) => row.name))];
 }
 
 /** The series of an address; what is none is left out: people shorten and join addresses. */

@@ -1,11 +1,13 @@
 // Overview: what all queues hold and do, the deepest, and dead letters.
 
 import { data, queuePath } from "./actions.js";
+import { alarmSummary } from "./alarms.js";
 import { chart } from "./chart.js";
 import { cliBlock, command } from "./cli.js";
-import { h, panel, replace, setText } from "./dom.js";
+import { h, panel, replace, setAttribute, setText } from "./dom.js";
 import { NOTHING, age, count, rate } from "./format.js";
 import { Live } from "./live.js";
+import { dataTable } from "./table.js";
 
 /** Those of all queues as of one: `[label, (head) => text]`. */
 export const FIGURES = [
@@ -21,6 +23,8 @@ export const FIGURES = [
 /** How much the charts show, at most and at least. */
 const LIVE_MS = 5 * 60 * 1000;
 const SHORTEST_MS = 60 * 1000;
+/** Farther apart no points are joined: nobody watched, and the minutes before are not known. */
+const GAP_MS = 150 * 1000;
 
 export function show(root) {
   const figures = figureList([...FIGURES, ["Queues", (head) => count(head.queues)]]);
@@ -33,13 +37,15 @@ export function show(root) {
   const dead = queueTable("Dead letters", [
     ["Messages", (row) => row.available + row.in_flight + row.delayed],
   ], "No dead-letter queue holds messages.", (row, head) => age(row.oldest, head.now));
-  const full = h("div", {}, figures.element, charts.element, h("div", { class: "columns" }, deepest.element, dead.element));
+  const alarms = alarmSummary();
+  const full = h("div", {}, figures.element, alarms.element, charts.element, h("div", { class: "columns" }, deepest.element, dead.element));
   const empty = firstQueue();
   root.replaceChildren();
   new Live("view=overview", (state) => {
     const wanted = state.head.queues === 0 ? empty : full;
     if (root.firstChild !== wanted) replace(root, wanted);
     figures.update(state.head);
+    alarms.update(state.head.in_alarm);
     charts.update(state);
     deepest.update(state.lists.deepest, state.head);
     dead.update(state.lists.dead, state.head);
@@ -55,8 +61,8 @@ export function figureList(entries) {
 
 /** Two charts of the last minutes, fed by the stream. */
 export function liveCharts() {
-  const messages = chart("Messages");
-  const rates = chart("Messages per second", { format: rate });
+  const messages = chart("Messages", { gapMs: GAP_MS });
+  const rates = chart("Messages per second", { format: rate, gapMs: GAP_MS });
   const element = h("div", { class: "columns" }, messages.element, rates.element);
   const update = ({ head, history }) => {
     // While there is little to show it gets the whole width.
@@ -71,24 +77,19 @@ export function liveCharts() {
 }
 
 function queueTable(title, columns, emptyText, oldest) {
-  const body = h("tbody", {});
-  const table = h("div", { class: "table-frame", tabindex: "0" }, h("table", {},
-    h("caption", { class: "visually-hidden" }, title),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Queue"),
-      columns.map(([name]) => h("th", { scope: "col", class: "number" }, name)), oldest && h("th", { scope: "col", class: "number" }, "Oldest"))),
-    body));
+  const all = [["Queue", "name"], ...columns.map(([name]) => [name, "number"]), ...(oldest ? [["Oldest", "number"]] : [])];
+  const table = dataTable(title, all);
   const empty = h("p", { class: "empty" }, emptyText);
-  const element = panel(title, {}, table, empty);
+  const element = panel(title, {}, table.frame, empty);
   const update = (rows = [], head) => {
-    table.hidden = rows.length === 0;
+    table.frame.hidden = rows.length === 0;
     empty.hidden = rows.length > 0;
-    while (body.children.length > rows.length) body.lastChild.remove();
+    while (table.body.children.length > rows.length) table.body.lastChild.remove();
     rows.forEach((row, index) => {
-      const line = body.children[index] ?? body.appendChild(h("tr", {},
-        h("th", { scope: "row" }, h("a", { class: "name" })), columns.map(() => h("td", { class: "number" })), oldest && h("td", { class: "number" })));
+      const line = table.body.children[index] ?? table.body.appendChild(table.row([h("a", { class: "name" }), ...all.slice(1).map(() => "")]));
       const link = line.querySelector("a");
       setText(link, row.name);
-      link.href = queuePath(row.key, oldest ? "dead-letters" : "");
+      setAttribute(link, "href", queuePath(row.key, oldest ? "dead-letters" : ""));
       columns.forEach(([, value], column) => setText(line.children[column + 1], count(value(row))));
       if (oldest) setText(line.lastChild, oldest(row, head));
     });

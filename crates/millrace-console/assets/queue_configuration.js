@@ -1,17 +1,19 @@
 // Configuration: the attributes that can be changed, with their limits.
 
-import { call, errorNotice, queueArn, toast } from "./actions.js";
+import { call, errorNotice, toast } from "./actions.js";
 import { cliBlock, command } from "./cli.js";
-import { checkField, field, h, panel, replace } from "./dom.js";
-import { seconds } from "./format.js";
+import { checkField, field, h, panel, replace, setText } from "./dom.js";
+import { durationField, onSubmit } from "./form.js";
+import { queuePicker } from "./queue_picker.js";
+import { dataTable } from "./table.js";
 
-const NUMBERS = [
-  ["VisibilityTimeout", "Visibility timeout, seconds", 0, 43_200],
-  ["DelaySeconds", "Delay, seconds", 0, 900],
-  ["MessageRetentionPeriod", "Retention, seconds", 60, 1_209_600],
-  ["ReceiveMessageWaitTimeSeconds", "Receive wait time, seconds", 0, 20],
-  ["MaximumMessageSize", "Largest message, bytes", 1024, 1_048_576],
+const DURATIONS = [
+  ["VisibilityTimeout", "Visibility timeout", 0, 43_200],
+  ["DelaySeconds", "Delay", 0, 900],
+  ["MessageRetentionPeriod", "Retention", 60, 1_209_600],
+  ["ReceiveMessageWaitTimeSeconds", "Receive wait time", 0, 20],
 ];
+const SIZE_BYTES = [1024, 1_048_576];
 
 export function show(root, queue) {
   load(root, queue);
@@ -28,12 +30,16 @@ async function load(root, queue) {
 
 function attributeForm(queue, attributes, reload) {
   const controls = new Map();
-  const numbers = NUMBERS.map(([name, label, min, max]) => {
-    const control = h("input", { type: "number", min, max, value: attributes[name], required: true });
-    controls.set(name, () => control.value);
-    const hint = `${min.toLocaleString("en-US")} to ${max.toLocaleString("en-US")}${name === "MaximumMessageSize" ? "" : ` · now ${seconds(attributes[name])}`}`;
-    return field(label, control, { hint });
+  const durations = DURATIONS.map(([name, label, min, max]) => {
+    const duration = durationField(label, { name, value: Number(attributes[name]), min, max });
+    // What is no number changes nothing: the field says what is wrong with it.
+    controls.set(name, () => (Number.isInteger(duration.seconds()) ? String(duration.seconds()) : attributes[name]));
+    return duration.element;
   });
+  const [min, max] = SIZE_BYTES;
+  const size = h("input", { name: "MaximumMessageSize", type: "number", min, max, value: attributes.MaximumMessageSize, required: true });
+  controls.set("MaximumMessageSize", () => size.value);
+  const sizeField = field("Largest message", size, { hint: "1,024 to 1,048,576 bytes", beside: h("span", { class: "unit" }, "bytes") });
   const policy = redriveFields(queue, attributes.RedrivePolicy);
   controls.set("RedrivePolicy", policy.value);
   const allow = allowFields(attributes.RedriveAllowPolicy);
@@ -42,6 +48,7 @@ function attributeForm(queue, attributes, reload) {
   const cli = cliBlock();
   const errors = h("div", {});
   const submit = h("button", { class: "primary" }, "Save");
+  const state = h("span", { class: "quiet" });
   const changed = () => {
     const wanted = [...controls].map(([name, value]) => [name, value()]);
     return Object.fromEntries(wanted.filter(([name, value]) => !isSame(value, attributes[name] ?? "")));
@@ -50,21 +57,19 @@ function attributeForm(queue, attributes, reload) {
     const changes = changed();
     const isChanged = Object.keys(changes).length > 0;
     submit.disabled = !isChanged;
+    setText(state, isChanged ? "" : "Nothing has changed.");
     cli.update(isChanged ? command("sqs", "SetQueueAttributes", { QueueUrl: queue.url, Attributes: changes }, queue.region, queue) : null);
   };
-  const form = h("form", {}, h("div", { class: "fields" }, numbers), fifo, policy.element, allow.element, cli.element, errors, h("div", { class: "buttons" }, submit));
+  const form = h("form", {}, h("div", { class: "fields" }, durations, sizeField), fifo, policy.element, allow.element, cli.element, errors, h("div", { class: "buttons" }, submit, state));
   form.addEventListener("input", refresh);
   form.addEventListener("change", refresh);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    errors.replaceChildren();
+  onSubmit(form, errors, async () => {
     submit.disabled = true;
     try {
       await call("sqs", "SetQueueAttributes", { QueueUrl: queue.url, Attributes: changed() }, queue.place);
       toast("Saved.");
       await reload();
-    } catch (error) {
-      errors.replaceChildren(errorNotice(error));
+    } finally {
       refresh();
     }
   });
@@ -74,23 +79,24 @@ function attributeForm(queue, attributes, reload) {
 
 function redriveFields(queue, text) {
   const policy = parsed(text);
-  const target = h("input", { value: policy.deadLetterTargetArn?.split(":").pop() ?? "", placeholder: "none", autocomplete: "off", spellcheck: "false" });
+  const target = queuePicker("Dead-letter queue", { name: "RedrivePolicy", place: () => queue.place, none: "None", value: policy.deadLetterTargetArn,
+    fits: (name) => name !== queue.name && name.endsWith(".fifo") === queue.isFifo, hint: "Of the same type and region" });
   const receives = h("input", { type: "number", min: 1, max: 1000, value: policy.maxReceiveCount ?? 5, required: true });
-  const value = () => {
-    const name = target.value.trim();
-    if (!name) return "";
-    const arn = name.startsWith("arn:") ? name : queueArn({ ...queue, name });
-    return JSON.stringify({ deadLetterTargetArn: arn, maxReceiveCount: Number(receives.value) });
+  const receivesField = field("After receives", receives, { hint: "1 to 1,000" });
+  const show = () => {
+    receivesField.hidden = target.list.value === "";
   };
-  const element = h("fieldset", {}, h("legend", {}, "Redrive policy"), h("div", { class: "fields" },
-    field("Dead-letter queue", target, { hint: "Name or ARN; empty for none" }), field("After receives", receives, { hint: "1 to 1,000" })));
+  target.list.addEventListener("change", show);
+  show();
+  const value = () => (target.arn() ? JSON.stringify({ deadLetterTargetArn: target.arn(), maxReceiveCount: Number(receives.value) }) : "");
+  const element = h("fieldset", {}, h("legend", {}, "Redrive policy"), h("div", { class: "fields" }, target.element, target.otherField, receivesField));
   return { element, value };
 }
 
 function allowFields(text) {
   const policy = parsed(text);
   const permission = h("select", {}, [["", "All queues (default)"], ["denyAll", "No queue"], ["byQueue", "These queues"]].map(([id, title]) => h("option", { value: id, selected: policy.redrivePermission === id }, title)));
-  const sources = h("textarea", { rows: 2, placeholder: "One ARN a line, at most 10" });
+  const sources = h("textarea", { name: "RedriveAllowPolicy", rows: 2, required: true, "data-missing": "At least one ARN.", placeholder: "One ARN a line, at most 10" });
   sources.value = (policy.sourceQueueArns ?? []).join("\n");
   const sourcesField = field("Source queues", sources, { wide: true });
   const value = () => {
@@ -122,9 +128,10 @@ function fifoFields(attributes, controls) {
 
 function allAttributes(attributes) {
   const entries = Object.entries(attributes).sort(([a], [b]) => a.localeCompare(b));
-  return panel("All attributes", {}, h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "All attributes"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Attribute"), h("th", { scope: "col" }, "Value"))),
-    h("tbody", {}, entries.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, h("code", {}, value), isEncryption(name, value) && h("span", { class: "place" }, "Kept only: bodies are not encrypted yet."))))))));
+  const table = dataTable("All attributes", [["Attribute", "name"], ["Value", "wide"]]);
+  table.body.append(...entries.map(([name, value]) =>
+    table.row([name, [h("code", {}, value), isEncryption(name, value) && h("span", { class: "place" }, "Kept only: bodies are not encrypted yet.")]])));
+  return panel("All attributes", {}, table.frame);
 }
 
 /** Whether an attribute reads as if bodies were encrypted. Amazon answers it so, and clients compare. */

@@ -1,10 +1,12 @@
 // Dead letters: where messages go, where they came from, and moving them back.
 
-import { call, errorNotice, keyOfArn, queueArn, queuePath, toast } from "./actions.js";
+import { call, errorNotice, keyOfArn, queuePath, toast } from "./actions.js";
 import { command } from "./cli.js";
 import { formDialog } from "./dialog.js";
 import { field, h, panel, replace, setAttribute, setText } from "./dom.js";
 import { count, counted, dateTime, duration } from "./format.js";
+import { queuePicker } from "./queue_picker.js";
+import { dataTable } from "./table.js";
 
 /** Another client may start one. */
 const RELOAD_MS = 5000;
@@ -17,9 +19,7 @@ const SOURCE_FIGURES = [
 
 export function show(root, queue) {
   const target = h("div", { class: "body" });
-  const sources = h("tbody", {});
-  const sourceFrame = h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Source queues"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Queue"), SOURCE_FIGURES.map(([title]) => h("th", { scope: "col", class: "number" }, title)))), sources));
+  const sources = dataTable("Source queues", [["Queue", "name"], ...SOURCE_FIGURES.map(([title]) => [title, "number"])]);
   const noSources = h("p", { class: "empty" }, "No queue sends its dead letters here.");
   const start = h("button", { type: "button", class: "primary", onclick: () => redriveDialog(queue, latest, () => loadTasks()) }, "Redrive…");
   const waiting = h("p", { class: "quiet" });
@@ -40,12 +40,11 @@ export function show(root, queue) {
       errors.replaceChildren(errorNotice(error));
     }
   };
-  const redrive = panel("Redrive", { end: start }, h("div", { class: "body" }, waiting, errors, tasks.element));
+  const redrive = panel("Redrive", { end: start }, h("div", { class: "body" }, waiting, errors), tasks.element);
   replace(root, h("div", { class: "columns" },
     panel("Where this queue's messages go", {}, target),
-    panel("Queues whose dead letters come here", {}, sourceFrame, noSources)),
+    panel("Queues whose dead letters come here", {}, sources.frame, noSources)),
   redrive);
-  redrive.before(h("p", {}));
   loadTasks();
 
   let shownTarget;
@@ -61,7 +60,7 @@ export function show(root, queue) {
     }
     const rows = lists.sources ?? [];
     noSources.hidden = rows.length > 0;
-    sourceFrame.hidden = rows.length === 0;
+    sources.frame.hidden = rows.length === 0;
     showSources(sources, rows);
     const isDeadLetterQueue = rows.length > 0;
     start.disabled = !isDeadLetterQueue || isRunning;
@@ -71,10 +70,10 @@ export function show(root, queue) {
 }
 
 /** Rows stay the elements that they are while only figures change: focus and clicks need them. */
-function showSources(body, rows) {
+function showSources({ body, row: rowOf }, rows) {
   while (body.children.length > rows.length) body.lastChild.remove();
   rows.forEach((row, index) => {
-    const line = body.children[index] ?? body.appendChild(h("tr", {}, h("th", { scope: "row" }, h("a", { class: "name" })), SOURCE_FIGURES.map(() => h("td", { class: "number" }))));
+    const line = body.children[index] ?? body.appendChild(rowOf([h("a", { class: "name" }), ...SOURCE_FIGURES.map(() => "")]));
     const link = line.querySelector("a");
     setText(link, row.name);
     setAttribute(link, "href", queuePath(row.key));
@@ -91,32 +90,31 @@ function taskList(queue, reload) {
     const key = JSON.stringify(results.map((task) => ({ ...task, ApproximateNumberOfMessagesToMove: 0, ApproximateNumberOfMessagesMoved: 0 })));
     if (key !== shown) {
       shown = key;
-      rows = results.map((task) => taskRow(queue, task, reload));
-      replace(element, rows.length ? taskTable(rows) : h("p", { class: "quiet" }, "No redrive yet."));
+      const table = dataTable("Redrives", TASK_COLUMNS);
+      rows = results.map((task) => taskRow(table, queue, task, reload));
+      table.body.append(...rows.map((row) => row.element));
+      replace(element, rows.length ? table.frame : h("p", { class: "empty" }, "No redrive yet."));
     }
     results.forEach((task, index) => rows[index].update(task));
   };
   return { element, update };
 }
 
-function taskTable(rows) {
-  const titles = ["Status", "Progress", "To", "Speed", "Started", ""];
-  return h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Redrives"),
-    h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
-    h("tbody", {}, rows.map(({ element }) => element))));
-}
+const TASK_COLUMNS = [["Status"], ["Progress", "wide"], ["To"], ["Speed"], ["Started"], ["Actions", "actions"]];
 
-function taskRow(queue, task, reload) {
+function taskRow(table, queue, task, reload) {
   const destination = task.DestinationArn ? keyOfArn(task.DestinationArn).split("/").pop() : "their sources";
   const progress = h("progress", { "aria-label": "Messages moved" });
   const moved = h("span", { class: "place" });
-  const element = h("tr", {},
-    h("td", {}, h("span", { class: `badge ${task.Status === "COMPLETED" ? "ok" : task.Status === "FAILED" ? "alarm" : "in_flight"}` }, STATUSES[task.Status] ?? task.Status), task.FailureReason && h("span", { class: "place" }, task.FailureReason)),
-    h("td", {}, progress, moved),
-    h("td", {}, destination),
-    h("td", {}, task.MaxNumberOfMessagesPerSecond ? `${task.MaxNumberOfMessagesPerSecond}/s` : "as fast as can be"),
-    h("td", { class: "nowrap" }, dateTime(task.StartedTimestamp)),
-    h("td", {}, task.TaskHandle && h("button", { type: "button", class: "small danger", onclick: () => cancelDialog(queue, task, reload) }, "Cancel")));
+  const kind = task.Status === "COMPLETED" ? "ok" : task.Status === "FAILED" ? "alarm" : "in_flight";
+  const element = table.row([
+    [h("span", { class: `badge ${kind}` }, STATUSES[task.Status] ?? task.Status), task.FailureReason && h("span", { class: "place" }, task.FailureReason)],
+    [progress, moved],
+    destination,
+    task.MaxNumberOfMessagesPerSecond ? `${task.MaxNumberOfMessagesPerSecond}/s` : "as fast as can be",
+    dateTime(task.StartedTimestamp),
+    task.TaskHandle && h("button", { type: "button", class: "small danger", onclick: () => cancelDialog(queue, task, reload) }, "Cancel"),
+  ]);
   const update = ({ ApproximateNumberOfMessagesToMove: total = 0, ApproximateNumberOfMessagesMoved: done = 0 }) => {
     progress.max = Math.max(total, done, 1);
     progress.value = done;
@@ -142,32 +140,24 @@ function cancelDialog(queue, task, reload) {
 }
 
 function redriveDialog(queue, { head, lists }, done) {
-  const destination = h("select", {}, h("option", { value: "" }, "The queues they came from"),
-    (lists.sources ?? []).map((row) => h("option", { value: queueArn(row) }, row.name)), h("option", { value: "other" }, "Another queue…"));
-  const other = h("input", { autocomplete: "off", spellcheck: "false", placeholder: "Name or ARN" });
-  const otherField = field("Queue", other);
-  const speed = h("input", { type: "number", min: 1, max: 500, placeholder: "as fast as can be" });
+  const sources = (lists.sources ?? []).map((row) => row.name);
+  const destination = queuePicker("Move to", { name: "DestinationArn", place: () => queue.place, none: "The queues they came from",
+    fits: (name) => name !== queue.name && name.endsWith(".fifo") === queue.isFifo, hint: sources.length ? `Sources: ${sources.slice(0, 5).join(", ")}${sources.length > 5 ? ", …" : ""}` : undefined });
+  const speed = h("input", { name: "MaxNumberOfMessagesPerSecond", type: "number", min: 1, max: 500, placeholder: "as fast as can be" });
   const estimate = h("p", { class: "quiet" });
-  const chosen = () => {
-    if (destination.value !== "other") return destination.value || undefined;
-    const name = other.value.trim();
-    return name.startsWith("arn:") ? name : queueArn({ ...queue, name });
-  };
-  const input = () => ({ SourceArn: queue.arn, DestinationArn: chosen(), MaxNumberOfMessagesPerSecond: speed.value ? Number(speed.value) : undefined });
+  const input = () => ({ SourceArn: queue.arn, DestinationArn: destination.arn() || undefined, MaxNumberOfMessagesPerSecond: speed.value ? Number(speed.value) : undefined });
   const describe = () => {
-    otherField.hidden = destination.value !== "other";
-    const time = speed.value ? `, about ${duration((head.available / Number(speed.value)) * 1000)}` : "";
+    const time = speed.value > 0 ? `, about ${duration((head.available / Number(speed.value)) * 1000)}` : "";
     setText(estimate, `${counted(head.available, "message")} to move${time}.`);
   };
   const { dialog } = formDialog({
     title: "Redrive",
     submit: "Start",
     content: [
-      h("div", { class: "fields" }, field("Move to", destination), otherField, field("Messages a second", speed, { hint: "1 to 500, or empty" })),
+      h("div", { class: "fields" }, destination.element, destination.otherField, field("Messages a second", speed, { hint: "1 to 500, or empty" })),
       estimate,
     ],
     command: () => command("sqs", "StartMessageMoveTask", input(), queue.region, queue),
-    isReady: () => destination.value !== "other" || other.value.trim() !== "",
     run: async () => {
       await call("sqs", "StartMessageMoveTask", input(), queue.place);
       toast("The redrive has begun.");

@@ -3,7 +3,7 @@
 import { data, queuePath } from "./actions.js";
 import { chart } from "./chart.js";
 import { command } from "./cli.js";
-import { history, RANGES } from "./cloudwatch.js";
+import { RANGES, formatOf, history } from "./cloudwatch.js";
 import { copyButton, h, panel, replace, segments, setText } from "./dom.js";
 import { count, counted, dateTime, rate } from "./format.js";
 import { FIGURES, figureList, liveCharts } from "./overview.js";
@@ -34,8 +34,8 @@ export function show(root, queue) {
 function longCharts(queue) {
   const messages = chart("Messages");
   const rates = chart("Messages a period");
-  const oldest = chart("Age of oldest message, seconds");
-  const sizes = chart("Sent message size, bytes");
+  const oldest = chart("Age of oldest message", formatOf("ApproximateAgeOfOldestMessage"));
+  const sizes = chart("Sent message size", formatOf("SentMessageSize"));
   const note = h("p", { class: "notice warn", hidden: true });
   const element = h("div", {}, note, h("div", { class: "columns" }, messages.element, rates.element, oldest.element, sizes.element));
   let timer = null;

@@ -1,28 +1,31 @@
 // Poll: receives messages as a consumer does, and lets one decide about each.
 
-import { call, errorNotice, toast } from "./actions.js";
+import { call, data, errorNotice, toast } from "./actions.js";
 import { cliBlock, command } from "./cli.js";
 import { formDialog } from "./dialog.js";
 import { field, h, replace } from "./dom.js";
-import { messageItem } from "./message.js";
+import { durationField, onSubmit } from "./form.js";
+import { MessageItem } from "./message.js";
+import { deleteDialog, download, moveDialog } from "./message_actions.js";
+import { MessageList } from "./message_list.js";
 
 export function show(root, queue) {
-  let now = Date.now();
-  const max = h("input", { type: "number", min: 1, max: 10, value: 10, required: true });
-  const wait = h("input", { type: "number", min: 0, max: 20, value: 2, required: true });
-  const timeout = h("input", { type: "number", min: 0, max: 43_200, placeholder: "the queue's" });
+  let now = data.snapshot?.head.now ?? Date.now();
+  const max = h("input", { name: "MaxNumberOfMessages", type: "number", min: 1, max: 10, value: 10, required: true });
+  const wait = durationField("Wait", { name: "WaitTimeSeconds", value: 2, max: 20, hint: "How long to wait for the first" });
+  const timeout = durationField("Visibility timeout", { name: "VisibilityTimeout", max: 43_200, placeholder: "the queue's", hint: "Hidden from others for this time" });
   const start = h("button", { class: "primary" }, "Poll for messages");
   const stop = h("button", { type: "button", hidden: true }, "Stop");
   const cli = cliBlock();
   const errors = h("div", {});
-  const list = h("ul", { class: "messages" });
+  const list = new MessageList({ ...queue.place, name: queue.name }, { nameOf: ({ handle }) => ({ handle }), onDelete: (items) => remove(items) });
   const empty = h("p", { class: "empty", role: "status" }, "Nothing received yet.");
-  const received = h("div", { class: "panel" }, empty, list);
+  const received = h("div", { class: "panel" }, empty, list.element);
   const input = () => ({
     QueueUrl: queue.url,
     MaxNumberOfMessages: Number(max.value),
-    WaitTimeSeconds: Number(wait.value),
-    VisibilityTimeout: timeout.value === "" ? undefined : Number(timeout.value),
+    WaitTimeSeconds: wait.seconds(),
+    VisibilityTimeout: timeout.seconds(),
     MessageAttributeNames: ["All"],
     MessageSystemAttributeNames: ["All"],
   });
@@ -30,63 +33,67 @@ export function show(root, queue) {
   const form = h("form", {},
     h("div", { class: "fields" },
       field("Messages, at most", max, { hint: "1 to 10" }),
-      field("Wait, seconds", wait, { hint: "0 to 20: how long to wait for the first" }),
-      field("Visibility timeout, seconds", timeout, { hint: "Hidden from others for this time" })),
+      wait.element,
+      timeout.element),
     cli.element, h("div", { class: "buttons" }, start, stop));
   form.addEventListener("input", refresh);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  form.addEventListener("change", refresh);
+  onSubmit(form, errors, async () => {
     const abort = new AbortController();
     stop.onclick = () => abort.abort();
     start.disabled = true;
     stop.hidden = false;
-    errors.replaceChildren();
     empty.hidden = false;
     empty.textContent = "Waiting for messages…";
     try {
       const { Messages: messages = [] } = await call("sqs", "ReceiveMessage", input(), { ...queue.place, signal: abort.signal });
-      for (const message of messages.reverse()) list.prepend(item(message));
+      for (const message of messages.reverse()) list.addFirst(item(message));
       empty.textContent = messages.length ? "" : "No messages came.";
     } catch (error) {
-      if (error.name !== "AbortError") errors.replaceChildren(errorNotice(error));
-      empty.textContent = list.children.length ? "" : "Nothing received.";
+      empty.textContent = list.length ? "" : "Nothing received.";
+      if (error.name !== "AbortError") throw error;
+    } finally {
+      empty.hidden = empty.textContent === "";
+      start.disabled = false;
+      stop.hidden = true;
     }
-    empty.hidden = empty.textContent === "";
-    start.disabled = false;
-    stop.hidden = true;
   });
 
-  const item = (message) => {
-    const element = messageItem(shown(message), { now, actions: () => [
-      h("button", { type: "button", class: "small danger", onclick: () => decide(message, element, "DeleteMessage") }, "Delete"),
-      h("button", { type: "button", class: "small", onclick: () => decide(message, element, "ChangeMessageVisibility") }, "Change visibility…"),
-    ] });
-    return element;
-  };
-  const decide = (message, element, action) => {
-    const isDelete = action === "DeleteMessage";
-    const seconds = h("input", { type: "number", min: 0, max: 43_200, value: 0, required: true });
-    const parameters = () => ({ QueueUrl: queue.url, ReceiptHandle: message.ReceiptHandle, VisibilityTimeout: isDelete ? undefined : Number(seconds.value) });
-    formDialog({
-      title: isDelete ? "Delete message" : "Change visibility",
-      submit: isDelete ? "Delete" : "Change",
-      danger: isDelete,
-      content: isDelete ? h("p", {}, `Message ${message.MessageId} is gone for good.`) : field("Hidden for, seconds from now", seconds, { hint: "0: visible at once" }),
-      command: () => command("sqs", action, parameters(), queue.region, queue),
-      run: async () => {
-        await call("sqs", action, parameters(), queue.place);
-        element.remove();
-        toast(isDelete ? "Message deleted." : "Visibility changed.");
-      },
-    });
-  };
+  const remove = (items) => deleteDialog(queue, items.map(({ message }) => message.handle), { done: (indexes) => list.remove(indexes.map((index) => items[index])) });
+  const item = (received) => new MessageItem(shown(received), {
+    now,
+    onselect: () => list.showSelection(),
+    actions: (item) => [
+      h("button", { type: "button", class: "small danger", onclick: () => remove([item]) }, "Delete…"),
+      h("button", { type: "button", class: "small", onclick: () => visibilityDialog(queue, item, () => list.remove([item])) }, "Change visibility…"),
+      h("button", { type: "button", class: "small", onclick: () => moveDialog(queue, item.message, item.message.handle, () => list.remove([item])) }, "Move…"),
+      h("button", { type: "button", class: "small", onclick: () => download(item.message) }, "Download"),
+    ],
+  });
   replace(root,
     h("p", { class: "notice warn" }, "Polling receives: each message's receive count goes up by one and it is hidden from consumers until its visibility timeout ends. To look only, use Browse."),
     h("div", { class: "panel" }, h("div", { class: "body" }, form)), errors, received);
   refresh();
   return ({ head }) => {
     now = head.now;
+    list.tick(now);
   };
+}
+
+function visibilityDialog(queue, { message }, done) {
+  const timeout = durationField("Hidden from now on for", { name: "VisibilityTimeout", value: 0, max: 43_200, hint: "0: visible at once" });
+  const parameters = () => ({ QueueUrl: queue.url, ReceiptHandle: message.handle, VisibilityTimeout: timeout.seconds() });
+  formDialog({
+    title: "Change visibility",
+    submit: "Change",
+    content: timeout.element,
+    command: () => command("sqs", "ChangeMessageVisibility", parameters(), queue.region, queue),
+    run: async () => {
+      await call("sqs", "ChangeMessageVisibility", parameters(), queue.place);
+      toast("Visibility changed.");
+      if (timeout.seconds() === 0) done();
+    },
+  });
 }
 
 /** A received message in the form of a browsed one. */
@@ -94,6 +101,7 @@ function shown(message) {
   const system = message.Attributes ?? {};
   return {
     id: message.MessageId,
+    handle: message.ReceiptHandle,
     state: "in_flight",
     sent: Number(system.SentTimestamp),
     receive_count: Number(system.ApproximateReceiveCount),

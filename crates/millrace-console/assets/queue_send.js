@@ -3,6 +3,7 @@
 import { ActionError, call, errorNotice, toast } from "./actions.js";
 import { cliBlock, command, unusedWord } from "./cli.js";
 import { field, h, keepText, panel, replace, setText, withValue } from "./dom.js";
+import { durationField, onSubmit } from "./form.js";
 import { bytes, count, counted } from "./format.js";
 
 const TYPES = ["String", "Number", "Binary"];
@@ -13,12 +14,12 @@ const BATCH = 10;
 const BATCH_BYTES = 1_048_576;
 
 export function show(root, queue) {
-  const body = h("textarea", { rows: 9, required: true, "data-shortcut": "/" });
+  const body = h("textarea", { rows: 9, required: true, "data-shortcut": "/", "data-missing": "A message needs a body." });
   const size = h("span", { class: "quiet" });
   const file = h("input", { type: "file", "aria-label": "Fill the body from a file" });
-  const delay = h("input", { type: "number", min: 0, max: 900, placeholder: "the queue's" });
-  const group = h("input", { maxlength: 128, autocomplete: "off", required: queue.isFifo });
-  const deduplication = h("input", { maxlength: 128, autocomplete: "off", placeholder: "by content, if the queue does that" });
+  const delay = durationField("Delay", { name: "DelaySeconds", max: 900, placeholder: "the queue's" });
+  const group = h("input", { name: "MessageGroupId", maxlength: 128, autocomplete: "off", required: queue.isFifo, "data-missing": "A FIFO queue needs a message group." });
+  const deduplication = h("input", { name: "MessageDeduplicationId", maxlength: 128, autocomplete: "off", placeholder: "by content, if the queue does that" });
   const copies = h("input", { type: "number", min: 1, max: MAX_COPIES, value: 1, required: true });
   const attributes = h("div", {});
   const add = h("button", { type: "button", class: "small", onclick: () => attributes.append(attributeRow(refresh)) }, "Add attribute");
@@ -31,7 +32,7 @@ export function show(root, queue) {
   let text = () => body.value;
   const message = () => ({
     MessageBody: text(),
-    DelaySeconds: delay.value === "" || queue.isFifo ? undefined : Number(delay.value),
+    DelaySeconds: queue.isFifo ? undefined : delay.seconds(),
     MessageAttributes: attributesOf(attributes),
     MessageGroupId: group.value || undefined,
     MessageDeduplicationId: (queue.isFifo && deduplication.value) || undefined,
@@ -55,27 +56,24 @@ export function show(root, queue) {
     field("Body", body, { hint: "Text of at most 1 MiB, attributes included" }),
     h("div", { class: "toolbar" }, size, h("span", { class: "end" }, file)),
     h("div", { class: "fields" },
-      !queue.isFifo && field("Delay, seconds", delay, { hint: "0 to 900" }),
+      !queue.isFifo && delay.element,
       field(queue.isFifo ? "Message group" : "Message group (optional)", group, { hint: queue.isFifo ? "Order is kept within a group" : "Groups get fair turns" }),
       queue.isFifo && field("Deduplication id", deduplication, { hint: "The same id within 5 minutes is accepted once" }),
       field("How many", copies, { hint: `1 to ${count(MAX_COPIES)}; {n} in the body becomes the number` })),
     h("fieldset", {}, h("legend", {}, "Message attributes"), attributes, add),
     cli.element, errors, progress, h("div", { class: "buttons" }, submit, sent));
   form.addEventListener("input", refresh);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  form.addEventListener("change", refresh);
+  onSubmit(form, errors, async () => {
     submit.disabled = true;
-    errors.replaceChildren();
     setText(sent, "");
     try {
-      refuseNamesakes(attributes);
       setText(sent, await send(queue, message(), Number(copies.value), progress));
       toast("Sent.");
-    } catch (error) {
-      errors.replaceChildren(errorNotice(error));
+    } finally {
+      submit.disabled = false;
+      progress.hidden = true;
     }
-    submit.disabled = false;
-    progress.hidden = true;
   });
   replace(root, panel("Send a message", {}, h("div", { class: "body" }, form)));
   const copied = sessionStorage.getItem("millrace-copy");
@@ -172,7 +170,7 @@ function textBytes(text) {
 }
 
 function attributeRow(refresh, { name = "", type = "String", value = "" } = {}) {
-  const names = h("input", { "aria-label": "Attribute name", placeholder: "Name", value: name, autocomplete: "off", required: true });
+  const names = h("input", { "aria-label": "Attribute name", placeholder: "Name", value: name, autocomplete: "off", required: true, "data-missing": "An attribute needs a name." });
   // Types may have a label of their own, as in Number.int.
   const types = h("select", { "aria-label": "Attribute type" },
     withValue(TYPES.map((known) => [known, known]), type).map(([id, title]) => h("option", { value: id, selected: id === type }, title)));
@@ -182,7 +180,12 @@ function attributeRow(refresh, { name = "", type = "String", value = "" } = {}) 
     h("button", { type: "button", class: "small", "aria-label": "Remove this attribute", onclick: () => {
       row.remove();
       refresh();
-    } }, "Remove"));
+    } }, "Remove"), h("span", { class: "error", role: "alert", hidden: true }));
+  // Of two attributes with one name only one would be sent.
+  names.rule = () => {
+    const before = [...row.parentElement.children].slice(0, [...row.parentElement.children].indexOf(row));
+    return before.some((other) => other.attribute()[0] === names.value) ? `There are two attributes with the name ${names.value}.` : "";
+  };
   row.attribute = () => [names.value, { DataType: types.value, [types.value.startsWith("Binary") ? "BinaryValue" : "StringValue"]: text() }];
   return row;
 }
@@ -191,11 +194,4 @@ function attributesOf(element) {
   const entries = [...element.children].map((row) => row.attribute());
   const named = entries.filter(([name]) => name !== "");
   return named.length ? Object.fromEntries(named) : undefined;
-}
-
-/** Of two attributes with one name only one would be sent. */
-function refuseNamesakes(element) {
-  const names = [...element.children].map((row) => row.attribute()[0]);
-  const twice = names.find((name, index) => names.indexOf(name) < index);
-  if (twice !== undefined) throw new Error(`There are two attributes with the name ${twice}.`);
 }

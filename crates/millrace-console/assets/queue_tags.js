@@ -3,8 +3,10 @@
 import { call, errorNotice, toast } from "./actions.js";
 import { cliBlock, command } from "./cli.js";
 import { formDialog } from "./dialog.js";
-import { field, h, panel, replace } from "./dom.js";
+import { field, h, panel, replace, setText } from "./dom.js";
+import { onSubmit } from "./form.js";
 import { pretty } from "./json.js";
+import { dataTable } from "./table.js";
 
 export function show(root, queue) {
   const tags = h("div", {});
@@ -28,7 +30,7 @@ async function loadTags(element, queue) {
 }
 
 function tagPanel(queue, tags, reload) {
-  const key = h("input", { maxlength: 128, required: true, autocomplete: "off" });
+  const key = h("input", { maxlength: 128, required: true, autocomplete: "off", "data-missing": "A tag needs a key." });
   const value = h("input", { maxlength: 256, autocomplete: "off" });
   const errors = h("div", {});
   const cli = cliBlock();
@@ -43,25 +45,11 @@ function tagPanel(queue, tags, reload) {
     await reload();
   });
   refresh();
-  const rows = Object.entries(tags).sort(([a], [b]) => a.localeCompare(b)).map(([name, text]) =>
-    h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, text), h("td", { class: "number" },
-      h("button", { type: "button", class: "small danger", "aria-label": `Remove tag ${name}`, onclick: () => removeDialog(queue, name, reload) }, "Remove"))));
-  const table = h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Tags"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, "Actions")))), h("tbody", {}, rows)));
-  return panel("Tags", {}, rows.length ? table : h("p", { class: "empty" }, "No tags."), h("div", { class: "body" }, form));
-}
-
-/** What a form is for, and what refuses it shown in `errors`. */
-function onSubmit(form, errors, run) {
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    errors.replaceChildren();
-    try {
-      await run();
-    } catch (error) {
-      errors.replaceChildren(errorNotice(error));
-    }
-  });
+  const entries = Object.entries(tags).sort(([a], [b]) => a.localeCompare(b));
+  const table = dataTable("Tags", [["Key", "name"], ["Value", "wide"], ["Actions", "actions"]]);
+  table.body.append(...entries.map(([name, text]) => table.row([name, text,
+    h("button", { type: "button", class: "small danger", "aria-label": `Remove tag ${name}`, onclick: () => removeDialog(queue, name, reload) }, "Remove")])));
+  return panel("Tags", {}, entries.length ? table.frame : h("p", { class: "empty" }, "No tags."), h("div", { class: "body" }, form));
 }
 
 /** Asks first: without, the second click of two would meet the button of the tag that moved up. */
@@ -91,11 +79,20 @@ async function loadPolicy(element, queue) {
 }
 
 function policyPanel(queue, policy, reload) {
-  const text = h("textarea", { rows: 14, spellcheck: "false", placeholder: "No policy: only the queue's own account may use it." });
+  const text = h("textarea", { name: "Policy", rows: 14, spellcheck: "false", placeholder: "No policy: only the queue's own account may use it." });
   text.value = pretty(policy).text;
   const errors = h("div", {});
   const cli = cliBlock();
   const submit = h("button", { class: "primary" }, "Save policy");
+  const state = h("span", { class: "quiet" });
+  text.rule = () => {
+    try {
+      if (text.value.trim()) JSON.parse(text.value);
+      return "";
+    } catch (error) {
+      return `This is not JSON: ${error.message}`;
+    }
+  };
   const input = () => {
     let compact = text.value.trim();
     try {
@@ -108,9 +105,10 @@ function policyPanel(queue, policy, reload) {
   const refresh = () => {
     const isChanged = text.value.trim() !== pretty(policy).text.trim();
     submit.disabled = !isChanged;
+    setText(state, isChanged ? "" : "Nothing has changed.");
     cli.update(isChanged ? command("sqs", "SetQueueAttributes", input(), queue.region, queue) : null);
   };
-  const form = h("form", {}, field("Policy, JSON", text, { hint: "Lets other accounts use the queue. Empty: none." }), h("p", {}), cli.element, errors, h("div", { class: "buttons" }, submit));
+  const form = h("form", {}, field("Policy, JSON", text, { hint: "Lets other accounts use the queue. Empty: none." }), cli.element, errors, h("div", { class: "buttons" }, submit, state));
   form.addEventListener("input", refresh);
   onSubmit(form, errors, async () => {
     await call("sqs", "SetQueueAttributes", input(), queue.place);

@@ -4,21 +4,26 @@ import { call, data, keyOfArn, queueArn, queuePath, queueUrl, toast } from "./ac
 import { cliBlock, command } from "./cli.js";
 import { confirmDialog, formDialog } from "./dialog.js";
 import { checkField, field, h, isPlain, replace, setAttribute, setText } from "./dom.js";
+import { durationField } from "./form.js";
 import { age, count, counted, day, rate } from "./format.js";
 import { Live } from "./live.js";
-import { isHere } from "./places.js";
+import { isHere, placeField, places } from "./places.js";
+import { queuePicker } from "./queue_picker.js";
+import { dataTable, headCell } from "./table.js";
 
 const COLUMNS = [
-  { id: "name", title: "Name", first: "ascending" },
-  { id: "available", title: "Messages available", number: true, text: (row) => count(row.available) },
-  { id: "in_flight", title: "Messages in flight", number: true, text: (row) => count(row.in_flight) },
-  { id: "delayed", title: "Delayed", number: true, text: (row) => count(row.delayed), wide: true },
-  { id: "oldest", title: "Oldest", number: true, text: (row, head) => age(row.oldest, head.now), wide: true },
-  { id: "sent", title: "Sent/s", number: true, text: (row) => rate(row.sent), wide: true },
-  { id: "deleted", title: "Deleted/s", number: true, text: (row) => rate(row.deleted), wide: true },
-  { id: null, title: "Dead letters", wide: true },
-  { id: "created", title: "Created", number: true, text: (row) => day(row.created), wide: true },
+  { id: "name", title: "Name", kind: "name", first: "ascending" },
+  { id: "region", title: "Region", first: "ascending", text: (row) => row.region },
+  { id: "available", title: "Available", kind: "number", text: (row) => count(row.available) },
+  { id: "in_flight", title: "In flight", kind: "number", text: (row) => count(row.in_flight) },
+  { id: "delayed", title: "Delayed", kind: "number", text: (row) => count(row.delayed) },
+  { id: "oldest", title: "Oldest", kind: "number", text: (row, head) => age(row.oldest, head.now) },
+  { id: "sent", title: "Sent/s", kind: "number", text: (row) => rate(row.sent) },
+  { id: "deleted", title: "Deleted/s", kind: "number", text: (row) => rate(row.deleted) },
+  { id: null, title: "Dead letters" },
+  { id: "created", title: "Created", kind: "number", text: (row) => day(row.created) },
 ];
+const DEFAULT_SORT = COLUMNS.find(({ id }) => id === "available");
 /** Of refusals that one notice tells. */
 const MAX_REASONS = 5;
 const TYPES = [["", "All types"], ["standard", "Standard"], ["fifo", "FIFO"], ["dead-letter", "Dead-letter queues"]];
@@ -32,7 +37,6 @@ class QueuesPage {
   #parameters = new URLSearchParams(location.search);
   #selected = new Set();
   #rows = new Map();
-  #body = h("tbody", {});
   #headers = new Map();
   #live;
 
@@ -41,6 +45,7 @@ class QueuesPage {
     this.#filter.value = this.#parameters.get("filter") ?? "";
     this.#type = h("select", { "aria-label": "Type" }, TYPES.map(([value, title]) => h("option", { value }, title)));
     this.#type.value = this.#parameters.get("type") ?? "";
+    this.#region = h("select", { "aria-label": "Region", hidden: true });
     this.#all = h("input", { type: "checkbox", "aria-label": "Select all on this page" });
     this.#purge = h("button", { type: "button", class: "danger", disabled: true, onclick: () => this.#purgeSelected() }, "Purge");
     this.#remove = h("button", { type: "button", class: "danger", disabled: true, onclick: () => this.#deleteSelected() }, "Delete");
@@ -51,20 +56,22 @@ class QueuesPage {
     this.#pages = h("span", {});
     this.#paging = h("nav", { class: "paging", "aria-label": "Pages" }, this.#pages, h("span", { class: "end" }, this.#previous, this.#next));
     this.#empty = h("div", { class: "empty" });
-    this.#table = h("div", { class: "table-frame", tabindex: "0", role: "region", "aria-label": "Queues" }, h("table", {},
-      h("caption", { class: "visually-hidden" }, "Queues"), h("thead", {}, this.#headRow()), this.#body));
+    const columns = [["Select", "check"], ...COLUMNS.map(({ title, kind }) => [title, kind])];
+    this.#table = dataTable("Queues", columns, { head: this.#headRow(), class: "sortable" });
     replace(root,
-      h("div", { class: "toolbar" }, h("div", { class: "grow" }, this.#filter), this.#type, this.#summary,
+      h("div", { class: "toolbar" }, h("div", { class: "grow" }, this.#filter), this.#type, this.#region, this.#summary,
         h("div", { class: "end" }, this.#purge, this.#remove, create)),
-      h("div", { class: "panel" }, this.#table, this.#empty, this.#paging));
+      h("div", { class: "panel" }, this.#table.frame, this.#empty, this.#paging));
     this.#listen();
     this.#live = new Live(this.#query(), (state) => this.#show(state));
   }
 
-  #filter; #type; #all; #purge; #remove; #summary; #previous; #next; #pages; #paging; #empty; #table;
+  #filter; #type; #region; #all; #purge; #remove; #summary; #previous; #next; #pages; #paging; #empty; #table;
 
-  create() {
-    createDialog((key) => {
+  async create() {
+    // Without an answer there is the configured region.
+    const options = await places().catch(() => [{ region: data.region, account: data.account }]);
+    createDialog(options, (key) => {
       const name = key.split("/").pop();
       toast(`Queue ${name} is there.`);
       this.#live.setQuery(this.#query());
@@ -78,6 +85,7 @@ class QueuesPage {
       timer = setTimeout(() => this.#go({ filter: this.#filter.value.trim(), page: null }), 150);
     });
     this.#type.addEventListener("change", () => this.#go({ type: this.#type.value, page: null }));
+    this.#region.addEventListener("change", () => this.#go({ region: this.#region.value, page: null }));
     this.#all.addEventListener("change", () => {
       for (const [key, row] of this.#rows) {
         row.check.checked = this.#all.checked;
@@ -109,18 +117,18 @@ class QueuesPage {
         event.preventDefault();
         this.#go({ sort: column.id, order: this.#nextOrder(column), page: null });
       } }, column.title) : column.title;
-      const cell = h("th", { scope: "col", class: classes(column) }, content);
+      const cell = headCell(column.title, column.kind, content);
       if (column.id) this.#headers.set(column.id, cell);
       return cell;
     });
-    const row = h("tr", {}, h("th", { scope: "col", class: "check" }, this.#all), cells);
+    const row = h("tr", { role: "row" }, headCell("Select", "check", this.#all), cells);
     this.#showSort();
     return row;
   }
 
   #sort() {
     const id = this.#parameters.get("sort") ?? "available";
-    const column = COLUMNS.find((column) => column.id === id) ?? COLUMNS[1];
+    const column = COLUMNS.find((column) => column.id === id) ?? DEFAULT_SORT;
     return { id: column.id, order: this.#parameters.get("order") ?? column.first ?? "descending" };
   }
 
@@ -170,9 +178,10 @@ class QueuesPage {
 
   #show({ head, lists }) {
     const rows = lists.queues ?? [];
-    const isFiltered = this.#parameters.get("filter") || this.#parameters.get("type");
+    const isFiltered = this.#parameters.get("filter") || this.#parameters.get("type") || this.#parameters.get("region");
+    this.#showRegions(head.regions ?? []);
     setText(this.#summary, isFiltered ? `${count(head.count)} of ${count(head.total)} queues` : counted(head.total, "queue"));
-    this.#table.hidden = rows.length === 0;
+    this.#table.frame.hidden = rows.length === 0;
     this.#empty.hidden = rows.length > 0;
     if (rows.length === 0 && this.#empty.dataset.kind !== (isFiltered ? "filter" : "none")) {
       this.#empty.dataset.kind = isFiltered ? "filter" : "none";
@@ -185,6 +194,18 @@ class QueuesPage {
     this.#showRows(rows, head);
   }
 
+  /** The filter of regions, where there is more than one. */
+  #showRegions(regions) {
+    const chosen = this.#parameters.get("region") ?? "";
+    const wanted = chosen === "" || regions.includes(chosen) ? regions : [...regions, chosen];
+    this.#region.hidden = wanted.length < 2 && chosen === "";
+    if (this.#region.dataset.regions !== wanted.join(" ")) {
+      this.#region.dataset.regions = wanted.join(" ");
+      replace(this.#region, h("option", { value: "" }, "All regions"), wanted.map((region) => h("option", { value: region }, region)));
+    }
+    if (this.#region.value !== chosen && document.activeElement !== this.#region) this.#region.value = chosen;
+  }
+
   #showRows(rows, head) {
     const keys = new Set(rows.map((row) => row.key));
     for (const [key, row] of this.#rows) {
@@ -193,7 +214,7 @@ class QueuesPage {
       this.#rows.delete(key);
       this.#selected.delete(key);
     }
-    let place = this.#body.firstChild;
+    let place = this.#table.body.firstChild;
     for (const data of rows) {
       let row = this.#rows.get(data.key);
       if (!row) {
@@ -203,7 +224,7 @@ class QueuesPage {
       row.update(data, head);
       // Rows are moved only where the order differs, so that focus stays.
       if (row.element === place) place = place.nextSibling;
-      else this.#body.insertBefore(row.element, place);
+      else this.#table.body.insertBefore(row.element, place);
     }
     this.#showSelection();
   }
@@ -215,16 +236,16 @@ class QueuesPage {
     } });
     check.checked = this.#selected.has(row.key);
     const link = h("a", { class: "name", href: queuePath(row.key) }, row.name);
-    const cells = COLUMNS.slice(1).map((column) => h("td", { class: classes(column) }));
-    const element = h("tr", {}, h("td", { class: "check" }, check),
-      h("th", { scope: "row" }, link, row.is_fifo && h("span", { class: "badge" }, "FIFO"), placeLine(row)), cells);
+    const name = [link, row.is_fifo && h("span", { class: "badge" }, "FIFO"), row.account !== data.account && h("span", { class: "place" }, row.account)];
+    const element = this.#table.row([check, name, ...COLUMNS.slice(1).map(() => "")]);
+    const cells = [...element.children].slice(2);
     let deadLetters = null;
     const update = (now, head) => {
       COLUMNS.slice(1).forEach((column, index) => {
         if (!column.text) return;
         const text = column.text(now, head);
         setText(cells[index], text);
-        setAttribute(cells[index], "class", `${classes(column)}${text === "0" || text === "–" ? " zero" : ""}`);
+        cells[index].classList.toggle("zero", text === "0" || text === "–");
       });
       const wanted = `${now.dead_letter_queue ?? ""} ${now.sources ?? ""}`;
       if (deadLetters !== wanted) {
@@ -257,10 +278,6 @@ class QueuesPage {
     for (const row of this.#rows.values()) row.check.checked = false;
     this.#showSelection();
   }
-}
-
-function classes(column) {
-  return [column.number && "number", column.wide && "narrow-hidden"].filter(Boolean).join(" ");
 }
 
 function deadLetterLinks(row) {
@@ -330,68 +347,64 @@ export function endDialog(verb, keys, done) {
   });
 }
 
-function createDialog(done) {
-  const name = h("input", { required: true, maxlength: "80", pattern: "[A-Za-z0-9_\\-]+(\\.fifo)?", autocomplete: "off", spellcheck: "false" });
+/** A form for a queue in one of `options`. */
+function createDialog(options, done) {
+  const place = placeField(options);
+  const name = h("input", { name: "QueueName", required: true, maxlength: "80", pattern: "[A-Za-z0-9_\\-]+(\\.fifo)?", autocomplete: "off", spellcheck: "false",
+    "data-missing": "A queue needs a name.", "data-pattern": "Letters, digits, - and _ only; .fifo at the end at most." });
   const type = h("select", {}, h("option", { value: "standard" }, "Standard"), h("option", { value: "fifo" }, "FIFO"));
-  const number = (value, min, max) => h("input", { type: "number", value, min, max, required: true });
-  const visibility = number(30, 0, 43_200);
-  const delay = number(0, 0, 900);
-  const retention = number(345_600, 60, 1_209_600);
-  const wait = number(0, 0, 20);
-  const dead = h("input", { autocomplete: "off", spellcheck: "false", placeholder: "none" });
-  const receives = number(5, 1, 1000);
+  const durations = [
+    durationField("Visibility timeout", { name: "VisibilityTimeout", value: 30, max: 43_200 }),
+    durationField("Delay", { name: "DelaySeconds", value: 0, max: 900 }),
+    durationField("Retention", { name: "MessageRetentionPeriod", value: 345_600, min: 60, max: 1_209_600 }),
+    durationField("Receive wait time", { name: "ReceiveMessageWaitTimeSeconds", value: 0, max: 20 }),
+  ];
+  const usual = durations.map((duration) => duration.seconds());
+  const dead = queuePicker("Dead-letter queue", { name: "RedrivePolicy", place: place.value, none: "None", fits: (name) => name.endsWith(".fifo") === (type.value === "fifo"), hint: "Takes what was received too often. Of the same type and region." });
+  const receives = h("input", { type: "number", value: 5, min: 1, max: 1000, required: true });
+  const receivesField = field("Receives before that", receives, { hint: "1 to 1,000" });
   const content = h("input", { type: "checkbox" });
   const contentField = checkField("Deduplicate by content", content);
   const fullName = () => (type.value === "fifo" && !name.value.endsWith(".fifo") ? `${name.value}.fifo` : name.value);
   const input = () => {
     const attributes = {};
-    const put = (key, control, standard) => {
-      if (control.value !== String(standard)) attributes[key] = control.value;
-    };
-    put("VisibilityTimeout", visibility, 30);
-    put("DelaySeconds", delay, 0);
-    put("MessageRetentionPeriod", retention, 345_600);
-    put("ReceiveMessageWaitTimeSeconds", wait, 0);
+    durations.forEach(({ input, seconds }, index) => {
+      if (Number.isInteger(seconds()) && seconds() !== usual[index]) attributes[input.name] = String(seconds());
+    });
     if (type.value === "fifo") {
       attributes.FifoQueue = "true";
       if (content.checked) attributes.ContentBasedDeduplication = "true";
     }
-    if (dead.value.trim()) {
-      const target = dead.value.trim().startsWith("arn:") ? dead.value.trim() : queueArn({ ...data, name: dead.value.trim() });
-      attributes.RedrivePolicy = JSON.stringify({ deadLetterTargetArn: target, maxReceiveCount: Number(receives.value) });
-    }
+    if (dead.arn()) attributes.RedrivePolicy = JSON.stringify({ deadLetterTargetArn: dead.arn(), maxReceiveCount: Number(receives.value) });
     return { QueueName: fullName(), Attributes: Object.keys(attributes).length ? attributes : undefined };
   };
-  const { refresh } = formDialog({
+  const { dialog } = formDialog({
     title: "Create queue",
     submit: "Create queue",
     large: true,
     content: [
       h("div", { class: "fields" },
         field("Name", name, { hint: "Letters, digits, - and _; FIFO names end with .fifo." }),
-        field("Type", type, { hint: "FIFO keeps the order within a message group." })),
-      h("div", { class: "fields" },
-        field("Visibility timeout, seconds", visibility, { hint: "0 to 43,200" }),
-        field("Delay, seconds", delay, { hint: "0 to 900" }),
-        field("Retention, seconds", retention, { hint: "60 to 1,209,600" }),
-        field("Receive wait time, seconds", wait, { hint: "0 to 20" })),
-      h("div", { class: "fields" },
-        field("Dead-letter queue", dead, { hint: "Name or ARN of an existing queue of the same type." }),
-        field("Receives before that", receives, { hint: "1 to 1,000" })),
+        field("Type", type, { hint: "FIFO keeps the order within a message group." }),
+        place.element),
+      h("div", { class: "fields" }, durations.map(({ element }) => element)),
+      h("div", { class: "fields" }, dead.element, dead.otherField, receivesField),
       contentField,
     ],
-    command: () => command("sqs", "CreateQueue", input()),
-    isReady: () => name.value !== "" && name.validity.valid,
+    command: () => command("sqs", "CreateQueue", input(), place.value().region, place.value()),
     run: async () => {
-      const answer = await call("sqs", "CreateQueue", input());
+      const answer = await call("sqs", "CreateQueue", input(), place.value());
       const made = answer.QueueUrl.split("/").pop();
-      done(keyOfArn(queueArn({ ...data, name: made })));
+      done(keyOfArn(queueArn({ ...place.value(), name: made })));
     },
   });
-  const showType = () => {
+  const show = () => {
     contentField.hidden = type.value !== "fifo";
-    refresh();
+    receivesField.hidden = dead.list.value === "";
   };
-  type.addEventListener("change", showType);
-  showType();
+  const relist = () => dead.load();
+  type.addEventListener("change", relist);
+  place.select.addEventListener("change", relist);
+  dialog.addEventListener("change", show);
+  show();
 }

@@ -84,6 +84,15 @@ pub(crate) fn message(
     Ok(found.map_or(Value::Null, |message| shown(&message, Detail::Whole)))
 }
 
+/// As pages call it.
+pub(crate) fn state_name(state: MessageState) -> &'static str {
+    match state {
+        MessageState::Delayed => "delayed",
+        MessageState::InFlight => "in_flight",
+        MessageState::Ready | MessageState::Free => "available",
+    }
+}
+
 fn contains(message: &Peeked, search: &str) -> bool {
     let is_in =
         |bytes: &[u8]| str::from_utf8(bytes).is_ok_and(|text| text.to_lowercase().contains(search));
@@ -98,11 +107,6 @@ fn shown(message: &Peeked, detail: Detail) -> Value {
     let Peeked { id, content, delivery, state, deadline } = message;
     let limit = if detail == Detail::Whole { usize::MAX } else { PREVIEW_BYTES };
     let (body, is_cut) = start_of(content.body(), limit);
-    let state_name = match state {
-        MessageState::Delayed => "delayed",
-        MessageState::InFlight => "in_flight",
-        MessageState::Ready | MessageState::Free => "available",
-    };
     let attributes: Vec<Value> =
         content.attributes().map(|attribute| shown_attribute(attribute, limit)).collect();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -111,7 +115,7 @@ fn shown(message: &Peeked, detail: Detail) -> Value {
         "slot": delivery.at.slot,
         // As text: JavaScript's numbers end at 2^53.
         "seq": delivery.at.seq.to_string(),
-        "state": state_name,
+        "state": state_name(*state),
         "deadline": (*state != MessageState::Ready).then_some(deadline.0),
         "sent": delivery.sent.0,
         "receive_count": delivery.receive_count,

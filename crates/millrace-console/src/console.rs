@@ -1,13 +1,15 @@
 //! Which path is what, and who may have it.
 //!
 //! ```text
-//! GET  /, /queues, /queues/{region}/{account}/{name}[/{tab}], /metrics, /alarms, /login   pages
+//! GET  /, /queues, /queues/{region}/{account}/{name}[/{tab}], /metrics, /alarms, /server,
+//!      /login                  pages
 //! GET  /assets/{version}/{file}, /favicon.ico
 //! GET  /events?view=…          server-sent events
 //! GET  /api/snapshot?view=…    the same once, for browsers that cannot hold a stream
 //! GET  /api/session            the token, and who it is for
 //! GET  /api/places[?having=alarms]   regions and accounts, of series or of alarms
 //! GET  /api/browse, /api/message
+//! POST /api/states, /api/handles    of messages that a page shows
 //! POST /api/call/{service}/{action}?region=…&account=…     an action, as AWS JSON 1.0
 //! POST /api/login, /api/logout
 //! ```
@@ -23,15 +25,17 @@ use millrace_wire::{ApiError, Header, Judgement, Request, Response, Service, Ten
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::chosen::Chosen;
 use crate::guard::{self, Hosts, SECURITY_HEADERS};
 use crate::live::Live;
 use crate::page::{Frame, Page, Theme};
 use crate::session::{self, LoginError, Session, Sessions};
+use crate::surroundings::{ReadFigures, Surroundings};
 use crate::view::{self, Part, Selection, View};
-use crate::{assets, browse};
+use crate::{assets, browse, chosen};
 
 /// What the console may decide.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Who may log in; none: everybody who reaches the console may do anything.
     pub access_keys: AccessKeys,
@@ -44,6 +48,8 @@ pub struct Options {
     pub host_names: Vec<String>,
     /// `fsync`, `os` or `memory`, for people.
     pub durability: &'static str,
+    /// Figures of sockets and disk.
+    pub figures: ReadFigures,
     /// Unguessable, new for each process.
     pub secret: [u8; 32],
 }
@@ -68,11 +74,17 @@ struct Login {
 impl Console {
     pub fn new(broker: Arc<Broker>, services: Arc<Services>, options: Options) -> Console {
         let process = hex_text(&options.secret[24..]);
+        let surroundings = Arc::new(Surroundings::new(
+            broker.clone(),
+            services.clone(),
+            options.access_keys.clone(),
+            (options.figures.clone(), options.durability),
+        ));
         Console {
             // Tokens are sealed with the whole secret; its end alone names the process.
             sessions: Sessions::new(options.access_keys.clone(), options.secret),
             hosts: Hosts::new(&options.host_names),
-            live: Live::new(broker.clone(), process),
+            live: Live::new(surroundings, process),
             broker,
             services,
             options,
@@ -133,6 +145,8 @@ impl Console {
             "/api/places" => self.places(request, session).await,
             "/api/browse" => self.browse(request, session).await,
             "/api/message" => self.message(request, session),
+            "/api/states" => self.chosen(request, session, chosen::states),
+            "/api/handles" => self.chosen(request, session, chosen::handles),
             path => match path.strip_prefix("/api/call/") {
                 Some(action) => self.call_action(request, session, action).await,
                 None => return not_found(),
@@ -166,6 +180,7 @@ impl Console {
             region: &self.options.region,
             account: account.unwrap_or(&self.options.account),
             durability: self.options.durability,
+            in_alarm: self.in_alarm(account),
         };
         let html = page.render(&frame, snapshot);
         let mut response = Response::new(status, "text/html; charset=utf-8", html);
@@ -173,6 +188,15 @@ impl Console {
             response.headers.push(("Set-Cookie", cookie));
         }
         response
+    }
+
+    /// How many alarms that the viewer may see are in alarm.
+    fn in_alarm(&self, account: Option<&str>) -> u64 {
+        let by_account = self.services.in_alarm();
+        match account {
+            Some(account) => by_account.get(account).copied().unwrap_or_default(),
+            None => by_account.values().sum(),
+        }
     }
 
     fn log_in(&self, request: &Request<'_>) -> Response {
@@ -253,6 +277,28 @@ impl Console {
         message.map(|message| json_response(200, &message)).map_err(|error| of_broker(&error))
     }
 
+    /// What `look` says of messages that the body names.
+    fn chosen(
+        &self,
+        request: &Request<'_>,
+        session: &Session,
+        look: fn(&Broker, &SharedQueue, &Chosen) -> Result<Value, BrokerError>,
+    ) -> Result<Response, ApiError> {
+        if !session::has_token(request, session) {
+            return Ok(wrong_token());
+        }
+        let parameters = Parameters::parse(request.query, b"")?;
+        let queue = self.queue(&parameters, session)?;
+        let chosen: Chosen = serde_json::from_slice(request.body)
+            .map_err(|_| ApiError::invalid_parameter_value("Messages by place or handle."))?;
+        if chosen.messages.len() > chosen::MAX_CHOSEN {
+            let text = format!("At most {} messages at a time.", chosen::MAX_CHOSEN);
+            return Err(ApiError::invalid_parameter_value(text));
+        }
+        let found = look(&self.broker, &queue, &chosen);
+        found.map(|found| json_response(200, &found)).map_err(|error| of_broker(&error))
+    }
+
     /// The queue that the parameters name, if the viewer may see it.
     fn queue(
         &self,
@@ -273,8 +319,7 @@ impl Console {
         action: &str,
     ) -> Result<Response, ApiError> {
         if !session::has_token(request, session) {
-            let message = "The page's token is not this session's. Load the page again.";
-            return Ok(problem(403, "InvalidToken", message));
+            return Ok(wrong_token());
         }
         let target = match action.split_once('/') {
             Some(("sqs", action)) => format!("AmazonSQS.{action}"),
@@ -342,7 +387,7 @@ fn not_logged_in() -> Response {
 /// None: below `/api/` there is no such path. Elsewhere a page says so.
 fn methods_of(path: &str) -> Option<&'static [&'static str]> {
     match path {
-        "/api/login" | "/api/logout" => Some(&["POST"]),
+        "/api/login" | "/api/logout" | "/api/states" | "/api/handles" => Some(&["POST"]),
         "/events" | "/api/snapshot" | "/api/session" | "/api/places" | "/api/browse"
         | "/api/message" => Some(&["GET"]),
         path if path.starts_with("/api/call/") => Some(&["POST"]),
@@ -371,8 +416,14 @@ fn part_of(page: &Page, query: &str) -> Option<Part> {
             Some(Part::Queues(parameters.map(|p| Selection::of(&p)).unwrap_or_default()))
         }
         Page::Queue(key, _) => Some(Part::Queue(key.clone())),
+        Page::Server => Some(Part::Server),
         Page::Metrics | Page::Alarms | Page::Login | Page::Missing => None,
     }
+}
+
+fn wrong_token() -> Response {
+    let message = "The page's token is not this session's. Load the page again.";
+    problem(403, "InvalidToken", message)
 }
 
 fn queue_is_gone() -> ApiError {

@@ -1,8 +1,12 @@
-//! The last minutes second by second, of what somebody looks at: so that a chart is there at once
-//! when a tab is opened again. Longer histories are CloudWatch's.
+//! The last minutes: second by second of what somebody looked at, and minute by minute, as the
+//! metrics have them, of the time that nobody did. So a chart is full at the first look. Longer
+//! histories are CloudWatch's.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
+use millrace_core::Timestamp;
+use millrace_services::Minute;
 use serde_json::{Value, json};
 
 use crate::sample::{Rates, Sample};
@@ -10,6 +14,10 @@ use crate::view::{Part, View};
 
 /// Points kept of one thing, one a second.
 const KEPT: usize = 300;
+/// Points farther apart leave a gap that the metrics may fill: their minutes, and some seconds.
+const UNWATCHED_MS: u64 = 75_000;
+/// How far back a chart goes.
+pub(crate) const SHOWN: Duration = Duration::from_secs(KEPT as u64);
 /// Things of which points are kept. Beyond, the account that looks at most loses the one that it has
 /// not looked at for longest.
 const MAX_WATCHED: usize = 200;
@@ -22,6 +30,8 @@ pub(crate) struct Histories(HashMap<View, History>);
 struct History {
     points: VecDeque<Point>,
     watched_at_tick: u64,
+    /// Those that had ended when somebody came to look, and the one that had not.
+    minutes: Vec<Minute>,
 }
 
 #[derive(Clone, Copy)]
@@ -37,7 +47,7 @@ struct Point {
 impl Histories {
     /// Notes that somebody looks at it.
     pub(crate) fn watch(&mut self, view: &View, sample: &Sample) {
-        if matches!(view.part, Part::Queues(_)) {
+        if matches!(view.part, Part::Queues(_) | Part::Server) {
             return;
         }
         if self.0.len() >= MAX_WATCHED
@@ -92,13 +102,129 @@ impl Histories {
         }
     }
 
+    /// Whether there is time before `now` that nobody watched.
+    pub(crate) fn has_gaps(&self, view: &View, now: Timestamp) -> bool {
+        if matches!(view.part, Part::Queues(_) | Part::Server) {
+            return false;
+        }
+        let Some(history) = self.0.get(view) else { return true };
+        let from_ms = now.0.saturating_sub(SHOWN.as_millis() as u64);
+        let seconds = history.points.iter().map(|point| point.time_ms);
+        let minutes = history.minutes.iter().map(|minute| minute.end.0);
+        let mut known: Vec<u64> = seconds.chain(minutes).filter(|at| *at >= from_ms).collect();
+        known.extend([from_ms, now.0]);
+        known.sort_unstable();
+        known.windows(2).any(|pair| matches!(pair, [a, b] if b - a > UNWATCHED_MS))
+    }
+
+    /// Notes what the metrics know of the time that nobody watched. `started` is when the process
+    /// began to serve.
+    pub(crate) fn fill(&mut self, view: &View, minutes: Vec<Minute>, started: Timestamp) {
+        let Some(history) = self.0.get_mut(view) else { return };
+        history.minutes = minutes;
+        // Nothing is known from before the start: the first minute is as long as the process is old.
+        if let [first] = &mut *history.minutes {
+            first.begin = first.begin.max(started).min(first.end);
+        }
+    }
+
     /// Columns: time, available, in flight, delayed, sent, received and deleted a second.
     pub(crate) fn of(&self, view: &View) -> Value {
         let Some(history) = self.0.get(view) else { return json!([]) };
-        let point = |point: &Point| {
+        let seconds = history.points.iter().map(|point| {
             let Point { time_ms, ready, in_flight, delayed, rates, .. } = *point;
-            json!([time_ms, ready, in_flight, delayed, rates.sent, rates.received, rates.deleted])
+            let rates = [rates.sent, rates.received, rates.deleted];
+            (time_ms, [ready, in_flight, delayed].map(|count| count as f64), rates)
+        });
+        let mut all: Vec<(u64, [f64; 3], [f64; 3])> = seconds.chain(history.unwatched()).collect();
+        all.sort_by_key(|(time_ms, ..)| *time_ms);
+        all.into_iter()
+            .map(|(time_ms, [ready, in_flight, delayed], [sent, received, deleted])| {
+                json!([time_ms, ready, in_flight, delayed, sent, received, deleted])
+            })
+            .collect()
+    }
+}
+
+impl History {
+    /// Points of the minutes in which there is none of a second: at the end of each, and at the
+    /// beginning of the first.
+    fn unwatched(&self) -> impl Iterator<Item = (u64, [f64; 3], [f64; 3])> {
+        let is_unwatched = |minute: &&Minute| {
+            let within =
+                |point: &Point| point.time_ms > minute.begin.0 && point.time_ms < minute.end.0;
+            minute.end > minute.begin && !self.points.iter().any(within)
         };
-        history.points.iter().map(point).collect()
+        let mut is_first = true;
+        self.minutes.iter().filter(is_unwatched).flat_map(move |minute| {
+            let begins = std::mem::take(&mut is_first).then_some(minute.begin.0);
+            let seconds = (minute.end.0 - minute.begin.0) as f64 / 1000.0;
+            let counts = [minute.ready, minute.in_flight, minute.delayed];
+            let rates = [minute.sent, minute.received, minute.deleted].map(|n| n / seconds);
+            let at = begins.into_iter().chain([minute.end.0]);
+            at.map(move |time_ms| (time_ms, counts, rates))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn minute(begin_s: u64, sent: f64) -> Minute {
+        let (begin, end) = (Timestamp(begin_s * 1000), Timestamp((begin_s + 60) * 1000));
+        Minute { begin, end, ready: 7.0, sent, ..Minute::default() }
+    }
+
+    fn second(time_s: u64) -> Point {
+        let rates = Rates { sent: 9.0, ..Rates::default() };
+        let (tick, time_ms) = (time_s, time_s * 1000);
+        Point { tick, time_ms, ready: 8, in_flight: 0, delayed: 0, rates }
+    }
+
+    fn histories(points: &[u64], minutes: Vec<Minute>) -> (Histories, View) {
+        let view = View { account: None, part: Part::Overview };
+        let mut histories = Histories::default();
+        let history = histories.0.entry(view.clone()).or_default();
+        history.points = points.iter().map(|at| second(*at)).collect();
+        histories.fill(&view, minutes, Timestamp(0));
+        (histories, view)
+    }
+
+    /// Time and sends a second of each point.
+    fn shown((histories, view): &(Histories, View)) -> Vec<(u64, f64)> {
+        let points = histories.of(view);
+        let point = |point: &Value| (point[0].as_u64().unwrap() / 1000, point[4].as_f64().unwrap());
+        points.as_array().unwrap().iter().map(point).collect()
+    }
+
+    #[test]
+    fn minutes_fill_what_nobody_watched() {
+        let minutes = vec![minute(0, 60.0), minute(60, 120.0), minute(120, 180.0)];
+
+        let known = histories(&[150, 151], minutes);
+
+        assert_eq!(shown(&known), [(0, 1.0), (60, 1.0), (120, 2.0), (150, 9.0), (151, 9.0)]);
+    }
+
+    #[test]
+    fn the_minute_of_the_start_is_as_long_as_the_process_is_old() {
+        let (mut histories, view) = histories(&[], Vec::new());
+        let open = Minute { end: Timestamp(30_000), ..minute(0, 50.0) };
+
+        histories.fill(&view, vec![open], Timestamp(20_000));
+
+        assert_eq!(shown(&(histories, view)), [(20, 5.0), (30, 5.0)]);
+    }
+
+    #[test]
+    fn minutes_are_asked_for_where_there_are_gaps() {
+        let (none, view) = histories(&[], Vec::new());
+        assert!(none.has_gaps(&view, Timestamp(400_000)));
+
+        let watched: Vec<u64> = (100..400).collect();
+        assert!(!histories(&watched, Vec::new()).0.has_gaps(&view, Timestamp(400_000)));
+        let minutes = (0..6).map(|n| minute(60 * n, 0.0)).collect();
+        assert!(!histories(&[399], minutes).0.has_gaps(&view, Timestamp(400_000)));
     }
 }

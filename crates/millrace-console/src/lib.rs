@@ -7,11 +7,14 @@
 //!
 //! In reading order: [`Console`] (which path is what), `guard` (who may ask from where), `session`
 //! (who logged in), `failures` (who guesses), `page` and `assets` (what the browser loads), `view`
-//! (what a tab shows), `sample` (all queues once a second), `rows` (a tab's part of it), `live`
-//! (server-sent events), `browse` (messages without receiving them).
+//! (what a tab shows), `surroundings` (alarms, and the server itself), `sample` (all queues once a
+//! second), `rows` (a tab's part of it), `history` (the last minutes), `live` (server-sent events),
+//! `browse` (messages without receiving them), `chosen` (what becomes of messages that a page
+//! shows).
 
 mod assets;
 mod browse;
+mod chosen;
 mod console;
 mod failures;
 mod guard;
@@ -22,6 +25,8 @@ mod page;
 mod rows;
 mod sample;
 mod session;
+mod surroundings;
 mod view;
 
 pub use console::{Console, Options};
+pub use surroundings::{ProcessFigures, ReadFigures};

@@ -9,17 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use millrace_broker::Broker;
-use millrace_core::may_take;
+use millrace_core::{QueueKey, Timestamp, may_take};
 use millrace_wire::BodyStream;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
 
-use crate::history::Histories;
+use crate::history::{Histories, SHOWN};
 use crate::rows::Frame;
 use crate::sample::Sample;
 use crate::session::Hold;
+use crate::surroundings::Surroundings;
 use crate::view::{Part, View};
 
 const PERIOD: Duration = Duration::from_secs(1);
@@ -32,6 +32,8 @@ const KEPT_SAMPLES: usize = 5;
 /// How long they are kept when nobody looks: they hold queues that are deleted meanwhile. Pages
 /// without a stream ask every five seconds, and are told rates since the sample before.
 const KEPT_FOR: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 15_000 });
+/// How long a first look waits for the minutes before it.
+const MINUTES_WITHIN: Duration = Duration::from_millis(700);
 /// Events that a browser may be behind; then it misses some and gets all changes at once later.
 const MAX_BEHIND: usize = 2;
 /// Tabs that look at a time. Beyond, they ask every few seconds instead.
@@ -39,7 +41,7 @@ const MAX_STREAMS: usize = 1_000;
 
 /// The sampler and its viewers.
 pub(crate) struct Live {
-    broker: Arc<Broker>,
+    surroundings: Arc<Surroundings>,
     /// Tells this process's samples from those of others.
     process: String,
     shared: Mutex<Shared>,
@@ -78,9 +80,9 @@ impl BodyStream for Events {
 }
 
 impl Live {
-    pub(crate) fn new(broker: Arc<Broker>, process: String) -> Live {
+    pub(crate) fn new(surroundings: Arc<Surroundings>, process: String) -> Live {
         Live {
-            broker,
+            surroundings,
             process,
             shared: Mutex::default(),
             sampling: tokio::sync::Mutex::default(),
@@ -131,6 +133,7 @@ impl Live {
     /// All that the view shows now, with its history.
     pub(crate) async fn snapshot(&self, view: &View) -> Value {
         let sample = self.sample_for(view).await;
+        self.fill_history(view, &sample).await;
         self.snapshot_of(&mut self.shared(), view, &sample)
     }
 
@@ -143,6 +146,7 @@ impl Live {
         last_id: &str,
     ) -> Option<Box<dyn BodyStream>> {
         let sample = self.sample_for(&view).await;
+        self.fill_history(&view, &sample).await;
         let (sender, events) = mpsc::channel(MAX_BEHIND);
         let mut shared = self.shared();
         shared.viewers.retain(|viewer| !viewer.sender.is_closed());
@@ -178,14 +182,46 @@ impl Live {
         data
     }
 
+    /// Asks the metrics for the minutes that nobody watched; without an answer in time, a chart
+    /// begins with what was watched.
+    async fn fill_history(&self, view: &View, sample: &Sample) {
+        {
+            let mut shared = self.shared();
+            if !shared.histories.has_gaps(view, sample.now) {
+                return;
+            }
+            shared.histories.watch(view, sample);
+        }
+        let queues: Vec<QueueKey> = match &view.part {
+            Part::Queue(key) => vec![key.clone()],
+            _ => sample.queues.iter().map(|looked| looked.queue.key().clone()).collect(),
+        };
+        let queues: Vec<QueueKey> = queues.into_iter().filter(|key| view.may_show(key)).collect();
+        let account = view.account.as_deref().unwrap_or_default();
+        let since = Timestamp(sample.now.0.saturating_sub(SHOWN.as_millis() as u64));
+        let minutes = self.surroundings.services().minutes_of_queues(account, queues, since);
+        match tokio::time::timeout(MINUTES_WITHIN, minutes).await {
+            Ok(Ok(minutes)) => {
+                let started = self.surroundings.started();
+                self.shared().histories.fill(view, minutes, started);
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(error = %error.message, "the minutes before were not read");
+            }
+            Err(_) => tracing::debug!("the minutes before took too long to read"),
+        }
+    }
+
     /// A fresh sample; one that knows the queue looked at, even if it is newer than that.
     async fn sample_for(&self, view: &View) -> Arc<Sample> {
         let sample = self.sample(FRESH).await;
         match &view.part {
-            Part::Queue(key) if sample.find(key).is_none() => match self.broker.queue_by_key(key) {
-                Some(_) => self.sample(Duration::ZERO).await,
-                None => sample,
-            },
+            Part::Queue(key) if sample.find(key).is_none() => {
+                match self.surroundings.broker().queue_by_key(key) {
+                    Some(_) => self.sample(Duration::ZERO).await,
+                    None => sample,
+                }
+            }
             _ => sample,
         }
     }
@@ -202,7 +238,7 @@ impl Live {
         {
             return latest.clone();
         }
-        let sample = Arc::new(Sample::take(&self.broker, tick, latest.as_deref()).await);
+        let sample = Arc::new(Sample::take(&self.surroundings, tick, latest.as_deref()).await);
         let mut shared = self.shared();
         shared.tick = tick;
         if shared.samples.len() == KEPT_SAMPLES {

@@ -15,6 +15,7 @@ pub(crate) enum Page {
     Queue(QueueKey, &'static Tab),
     Metrics,
     Alarms,
+    Server,
     Login,
     /// Where there is no other.
     Missing,
@@ -46,6 +47,8 @@ pub(crate) struct Frame<'a> {
     pub region: &'a str,
     pub account: &'a str,
     pub durability: &'a str,
+    /// Alarms of the viewer's that are in alarm.
+    pub in_alarm: u64,
 }
 
 /// Which colours a browser asked for.
@@ -89,6 +92,7 @@ impl Page {
             ["queues"] => Page::Queues,
             ["metrics"] => Page::Metrics,
             ["alarms"] => Page::Alarms,
+            ["server"] => Page::Server,
             ["login"] => Page::Login,
             ["queues", region, account, name] => Page::queue(region, account, name, ""),
             ["queues", region, account, name, tab] => Page::queue(region, account, name, tab),
@@ -109,9 +113,15 @@ impl Page {
             Page::Queue(..) => "queue",
             Page::Metrics => "metrics",
             Page::Alarms => "alarms",
+            Page::Server => "server",
             Page::Login => "login",
             Page::Missing => "missing",
         }
+    }
+
+    /// Whether its figures move.
+    fn is_live(&self) -> bool {
+        matches!(self, Page::Overview | Page::Queues | Page::Queue(..) | Page::Server)
     }
 
     fn title(&self) -> String {
@@ -122,6 +132,7 @@ impl Page {
             Page::Queue(key, tab) => format!("{} of {}", tab.title, key.name),
             Page::Metrics => "Metrics".to_owned(),
             Page::Alarms => "Alarms".to_owned(),
+            Page::Server => "Server".to_owned(),
             Page::Login => "Log in".to_owned(),
             Page::Missing => "There is no such page".to_owned(),
         }
@@ -202,11 +213,22 @@ impl Page {
             format!(r#"<a href="{path}"{current}>{title}</a>"#)
         };
         let is_queues = matches!(self, Page::Queues | Page::Queue(..));
+        let (state, pause) = match self.is_live() {
+            true => (r#" data-state="reconnecting">Connecting"#, ""),
+            false => (">", " hidden"),
+        };
+        // How many are in alarm is beside the name, and moves with the figures.
+        let hidden = if frame.in_alarm == 0 { " hidden" } else { "" };
+        let alarms = format!(
+            r#"Alarms<span class="badge alarm" id="in-alarm"{hidden}><span>{}</span><span class="visually-hidden"> in alarm</span></span>"#,
+            frame.in_alarm
+        );
         let links = [
             link("/", "Overview", *self == Page::Overview),
             link("/queues", "Queues", is_queues),
             link("/metrics", "Metrics", *self == Page::Metrics),
-            link("/alarms", "Alarms", *self == Page::Alarms),
+            link("/alarms", &alarms, *self == Page::Alarms),
+            link("/server", "Server", *self == Page::Server),
         ]
         .concat();
         let name = frame.session.map(|session| session.viewer.name.as_str()).unwrap_or_default();
@@ -221,7 +243,7 @@ impl Page {
             r##"<header class="top">
 <a class="brand" href="/"><svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" focusable="false"><path d="M2 7.5c3.3 0 3.3 3 6.7 3s3.3-3 6.6-3 3.3 3 6.7 3" class="mark-a"/><path d="M2 13.5c3.3 0 3.3 3 6.7 3s3.3-3 6.6-3 3.3 3 6.7 3" class="mark-b"/></svg>Millrace</a>
 <nav aria-label="Main">{links}</nav>
-<div class="tools"><span id="live" role="status"></span><button type="button" class="plain" id="pause" hidden>Pause</button><button type="button" class="plain icon-button" id="theme" aria-label="Colours: as the system">◐</button><button type="button" class="plain icon-button" id="help" aria-label="Keyboard shortcuts">?</button>{account}</div>
+<div class="tools"><span id="live" role="status"{state}</span><button type="button" class="plain" id="pause"{pause}>Pause</button><button type="button" class="plain icon-button" id="theme" aria-label="Colours: as the system">◐</button><button type="button" class="plain icon-button" id="help" aria-label="Keyboard shortcuts">?</button>{account}</div>
 </header>"##
         )
     }
@@ -259,6 +281,7 @@ mod tests {
             region: "us-east-1",
             account: "000000000000",
             durability: "fsync",
+            in_alarm: 0,
         }
     }
 
@@ -287,7 +310,9 @@ mod tests {
 
     #[test]
     fn pages_have_no_inline_style_or_script() {
-        for path in ["/", "/queues", "/queues/r/a/q", "/metrics", "/alarms", "/login", "/x"] {
+        for path in
+            ["/", "/queues", "/queues/r/a/q", "/metrics", "/alarms", "/server", "/login", "/x"]
+        {
             let html = Page::at(path).render(&frame(), None);
             assert!(!html.contains("style=") && !html.contains("<style"), "{path}");
             for script in html.split("<script ").skip(1) {

@@ -3,6 +3,8 @@
 //! A frame has a head (single figures) and lists of rows; each row has a `key`. A delta names only
 //! what differs, so that a page of quiet queues costs a few bytes a second.
 
+use std::collections::BTreeSet;
+
 use millrace_broker::Kind;
 use millrace_core::{QueueKey, Timestamp};
 use serde_json::{Map, Value, json};
@@ -14,6 +16,9 @@ use crate::view::{KindFilter, Order, PAGE_ROWS, Part, Selection, Sort, View};
 const OVERVIEW_ROWS: usize = 10;
 /// Source queues that a dead-letter queue's page names.
 const SOURCES_SHOWN: usize = 100;
+
+/// Regions that the filter of queues offers.
+const REGIONS_SHOWN: usize = 100;
 
 /// What a view shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,7 +40,19 @@ impl Frame {
             Part::Overview => overview(sample, view),
             Part::Queues(selection) => queues(sample, view, selection),
             Part::Queue(key) => queue(sample, view, key),
+            Part::Server => server(sample, view),
         }
+        .with_alarms(sample, view)
+    }
+
+    /// With how many of the viewer's alarms are in alarm, which every page shows.
+    fn with_alarms(mut self, sample: &Sample, view: &View) -> Frame {
+        let of_viewer = |(account, _): &(&String, &u64)| {
+            view.account.as_ref().is_none_or(|mine| mine == *account)
+        };
+        let count: u64 = sample.in_alarm.iter().filter(of_viewer).map(|(_, count)| count).sum();
+        self.head.insert("in_alarm".to_owned(), count.into());
+        self
     }
 
     /// All of it.
@@ -133,9 +150,16 @@ fn overview(sample: &Sample, view: &View) -> Frame {
     Frame { head, lists: vec![("deepest", rows(deepest)), ("dead", rows(dead))] }
 }
 
+fn server(sample: &Sample, view: &View) -> Frame {
+    let (mut head, actions) = sample.surroundings.server(view);
+    head.insert("now".to_owned(), sample.now.0.into());
+    Frame { head, lists: vec![("actions", actions)] }
+}
+
 fn queues(sample: &Sample, view: &View, selection: &Selection) -> Frame {
     let all = sample.queues.iter().filter(|looked| view.may_show(looked.queue.key()));
     let total = all.clone().count();
+    let regions: BTreeSet<&str> = all.clone().map(|l| l.queue.key().region.as_str()).collect();
     let mut found: Vec<&Looked> = all.filter(|l| is_selected(sample, l, selection)).collect();
     let count = found.len();
     sort(&mut found, selection);
@@ -147,6 +171,8 @@ fn queues(sample: &Sample, view: &View, selection: &Selection) -> Frame {
     for (name, value) in [("total", total), ("count", count), ("page", page), ("pages", pages)] {
         head.insert(name.to_owned(), value.into());
     }
+    let regions: Vec<&str> = regions.into_iter().take(REGIONS_SHOWN).collect();
+    head.insert("regions".to_owned(), regions.into());
     head.insert("now".to_owned(), sample.now.0.into());
     Frame { head, lists: vec![("queues", rows)] }
 }
@@ -184,7 +210,10 @@ fn is_selected(sample: &Sample, looked: &Looked, selection: &Selection) -> bool 
         KindFilter::Fifo => looked.definition.settings.kind == Kind::Fifo,
         KindFilter::DeadLetter => sample.sources.contains_key(key),
     };
-    is_kind && (selection.filter.is_empty() || key.name.to_lowercase().contains(&selection.filter))
+    let is_there = selection.region.is_empty() || key.region == selection.region;
+    is_kind
+        && is_there
+        && (selection.filter.is_empty() || key.name.to_lowercase().contains(&selection.filter))
 }
 
 /// Sorts by what is asked for; among equals by key, whatever the direction.
@@ -201,11 +230,14 @@ fn sort(found: &mut [&Looked], selection: &Selection) {
         Sort::Sent => rate(looked, |rates| rates.sent),
         Sort::Deleted => rate(looked, |rates| rates.deleted),
         Sort::Created => looked.definition.created_ms,
-        Sort::Name => 0,
+        Sort::Name | Sort::Region => 0,
     };
     match (selection.sort, selection.order) {
         (Sort::Name, Order::Ascending) => found.sort_by(|a, b| by_name(a, b)),
         (Sort::Name, Order::Descending) => found.sort_by(|a, b| by_name(b, a)),
+        // Keys begin with the region.
+        (Sort::Region, Order::Ascending) => found.sort_by(|a, b| a.queue.key().cmp(b.queue.key())),
+        (Sort::Region, Order::Descending) => found.sort_by(|a, b| b.queue.key().cmp(a.queue.key())),
         (_, Order::Ascending) => found.sort_by_key(|looked| number(looked)),
         (_, Order::Descending) => found.sort_by_key(|looked| std::cmp::Reverse(number(looked))),
     }

@@ -3,14 +3,15 @@
 //! A sample takes each queue's lock once for a handful of numbers: about a microsecond a queue. It
 //! is taken once a second while somebody looks and shared by all who look.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use millrace_broker::{Broker, Counts, Definition, QueueGlance, QueueTotals, SharedQueue};
+use millrace_broker::{Counts, Definition, QueueGlance, QueueTotals, SharedQueue};
 use millrace_core::{QueueKey, Timestamp};
 
 use crate::rows::Frame;
+use crate::surroundings::Surroundings;
 use crate::view::View;
 
 /// Rates are worked out between samples that are not further apart.
@@ -29,6 +30,9 @@ pub(crate) struct Sample {
     pub queues: Vec<Looked>,
     /// Which queues have this one as their dead-letter queue, by key.
     pub sources: Arc<HashMap<QueueKey, Vec<QueueKey>>>,
+    /// How many alarms are in alarm, by account.
+    pub in_alarm: Arc<BTreeMap<String, u64>>,
+    pub surroundings: Arc<Surroundings>,
     /// Frames already made of this sample: viewers of the same view share them.
     frames: Mutex<HashMap<View, Arc<Frame>>>,
 }
@@ -65,7 +69,12 @@ const MAX_FRAMES: usize = 256;
 
 impl Sample {
     /// Looks at every queue. Cancel safe.
-    pub(crate) async fn take(broker: &Broker, tick: u64, earlier: Option<&Sample>) -> Sample {
+    pub(crate) async fn take(
+        surroundings: &Arc<Surroundings>,
+        tick: u64,
+        earlier: Option<&Sample>,
+    ) -> Sample {
+        let broker = surroundings.broker();
         let taken_at = Instant::now();
         let earlier = earlier.filter(|sample| taken_at - sample.taken_at < MAX_APART);
         let elapsed_s = earlier.map(|sample| (taken_at - sample.taken_at).as_secs_f64());
@@ -98,7 +107,16 @@ impl Sample {
             Some(earlier) if !has_changed => earlier.sources.clone(),
             _ => Arc::new(dead_letter_sources(&queues)),
         };
-        Sample { tick, now: broker.now(), taken_at, queues, sources, frames: Mutex::default() }
+        Sample {
+            tick,
+            now: broker.now(),
+            taken_at,
+            queues,
+            sources,
+            in_alarm: surroundings.in_alarm(),
+            surroundings: surroundings.clone(),
+            frames: Mutex::default(),
+        }
     }
 
     /// What the view shows of it.

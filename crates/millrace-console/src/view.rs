@@ -20,6 +20,7 @@ pub(crate) enum Part {
     Overview,
     Queues(Selection),
     Queue(QueueKey),
+    Server,
 }
 
 /// Which queues, in which order.
@@ -27,6 +28,8 @@ pub(crate) enum Part {
 pub(crate) struct Selection {
     /// Part of the name, in lower case; empty for all.
     pub filter: String,
+    /// Empty for all.
+    pub region: String,
     pub kind: KindFilter,
     pub sort: Sort,
     pub order: Order,
@@ -54,6 +57,7 @@ pub(crate) enum Sort {
     Sent,
     Deleted,
     Name,
+    Region,
     Created,
 }
 
@@ -71,6 +75,7 @@ impl View {
         let part = match parameters.get("view").unwrap_or_default() {
             "queues" => Part::Queues(Selection::of(&parameters)),
             "queue" => Part::Queue(queue_key(&parameters)?),
+            "server" => Part::Server,
             _ => Part::Overview,
         };
         Ok(View { account: account.map(str::to_owned), part })
@@ -93,17 +98,19 @@ impl Selection {
             "sent" => Sort::Sent,
             "deleted" => Sort::Deleted,
             "name" => Sort::Name,
+            "region" => Sort::Region,
             "created" => Sort::Created,
             _ => Sort::Available,
         };
         let order = match (get("order"), sort) {
             ("ascending", _) => Order::Ascending,
             ("descending", _) => Order::Descending,
-            (_, Sort::Name) => Order::Ascending,
+            (_, Sort::Name | Sort::Region) => Order::Ascending,
             _ => Order::Descending,
         };
         Selection {
             filter: get("filter").trim().to_lowercase(),
+            region: get("region").to_owned(),
             kind: match get("type") {
                 "standard" => KindFilter::Standard,
                 "fifo" => KindFilter::Fifo,
@@ -132,12 +139,15 @@ mod tests {
 
     #[test]
     fn a_view_is_what_its_address_says() {
-        let view = View::parse("view=queues&filter=Or%20d&sort=oldest&page=3&type=fifo", None);
+        let view = View::parse(
+            "view=queues&filter=Or%20d&sort=oldest&page=3&type=fifo&region=eu-west-1",
+            None,
+        );
         let Part::Queues(selection) = view.unwrap().part else { panic!("not the queues") };
 
         assert_eq!((&*selection.filter, selection.page), ("or d", 3));
         assert_eq!((selection.sort, selection.order), (Sort::Oldest, Order::Descending));
-        assert_eq!(selection.kind, KindFilter::Fifo);
+        assert_eq!((selection.kind, &*selection.region), (KindFilter::Fifo, "eu-west-1"));
     }
 
     #[test]

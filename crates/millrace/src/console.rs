@@ -11,6 +11,7 @@ use millrace_server::{BindError, Drain, Hooks, Limits, Server, Timeouts};
 use millrace_services::AccessKeys;
 
 use crate::config::Config;
+use crate::figures::ServerFigures;
 use crate::limits;
 use crate::memory::Bounds;
 use crate::serve::{durability, url};
@@ -65,6 +66,7 @@ impl Bound {
         self,
         config: &Config,
         (broker, services): (Arc<Broker>, Arc<millrace_services::Services>),
+        figures: ServerFigures,
         access_keys: AccessKeys,
         endpoint: String,
         drain: &Drain,
@@ -78,6 +80,7 @@ impl Bound {
             endpoint: endpoint.clone(),
             host_names: config.console_hosts.clone(),
             durability: durability(config.durability),
+            figures: Arc::new(move || figures.of_process()),
             secret,
         };
         let console = Arc::new(Console::new(broker.clone(), services, options));

@@ -1,16 +1,17 @@
-//! The server's own figures for Prometheus: connections, bytes, its certificate, and the room on its
-//! disk.
+//! The server's own figures for Prometheus and the console: connections, bytes, its certificate, and
+//! the room on its disk.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use millrace_console::ProcessFigures;
 use millrace_server::{Closed, Counters};
 use millrace_services::Series;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ServerFigures {
     /// What all connections have done.
     pub(crate) counters: Arc<Counters>,
@@ -52,10 +53,31 @@ impl Collector for ServerFigures {
 }
 
 impl ServerFigures {
+    /// For the console.
+    pub(crate) fn of_process(&self) -> ProcessFigures {
+        let totals = self.counters.totals();
+        ProcessFigures {
+            connections: totals.open,
+            connections_opened: totals.opened,
+            connections_closed: Closed::ALL
+                .map(|why| (why.name(), totals.closed_for(why)))
+                .to_vec(),
+            requests: totals.requests,
+            bytes_in: totals.bytes_in,
+            bytes_out: totals.bytes_out,
+            disk: self.disk(),
+        }
+    }
+
+    /// Bytes that are free for the server, and all, on the file system of its data.
+    fn disk(&self) -> Option<(u64, u64)> {
+        let disk = self.data.as_ref().and_then(|data| rustix::fs::statvfs(data).ok())?;
+        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+        Some((bytes(disk.f_bavail), bytes(disk.f_blocks)))
+    }
+
     fn encode_disk(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let found = self.data.as_ref().and_then(|data| rustix::fs::statvfs(data).ok());
-        let Some(disk) = found else { return Ok(()) };
-        let available = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let Some((available, _)) = self.disk() else { return Ok(()) };
         Series::bytes(
             "millrace_disk_available",
             "Free for the server on the file system of its data",

@@ -80,10 +80,11 @@ fn joined(code: Option<&str>, message: Option<&str>) -> Option<String> {
 
 /// A text of XML without its entities.
 fn plain(text: &str) -> String {
-    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&apos;", "'")];
-    let text = entities.iter().fold(text.to_owned(), |text, (entity, letter)| {
-        text.replace(entity, letter)
-    });
+    let entities =
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&apos;", "'")];
+    let text = entities
+        .iter()
+        .fold(text.to_owned(), |text, (entity, letter)| text.replace(entity, letter));
     text.replace("&amp;", "&").trim().to_owned()
 }
 

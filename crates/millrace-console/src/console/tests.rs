@@ -64,6 +64,7 @@ impl Browser {
             endpoint: "http://127.0.0.1:4566".into(),
             host_names: Vec::new(),
             durability: "memory",
+            figures: Arc::new(crate::ProcessFigures::default),
             secret: [7; 32],
         };
         let console = Console::new(broker, services, options);

@@ -136,7 +136,9 @@ fn section(section: &Section) -> String {
 fn shape(shape: &Shape) -> String {
     let (class, sign, word) = match shape.verdict() {
         Verdict::Holds => ("holds", "✓", "holds"),
-        Verdict::Noise => ("noise", "≈", "not shown, and within the noise of a run as short as this"),
+        Verdict::Noise => {
+            ("noise", "≈", "not shown, and within the noise of a run as short as this")
+        }
         Verdict::Missed => ("missed", "✗", "missed"),
     };
     format!(
