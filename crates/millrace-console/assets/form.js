@@ -69,7 +69,9 @@ function isOut(control) {
 
 function say(control, reason) {
   const place = control.closest(".field, .attribute")?.querySelector(".error");
-  if (!place) return;
+  // Several controls may share a place: one that is right takes nothing back that another has said.
+  if (!place || (reason === "" && place.owner && place.owner !== control)) return;
+  place.owner = reason ? control : null;
   setAttribute(control, "aria-invalid", reason ? "true" : null);
   place.id ||= uniqueId("error");
   setAttribute(control, "aria-errormessage", reason ? place.id : null);

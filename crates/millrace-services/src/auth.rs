@@ -58,6 +58,18 @@ impl Caller<'_> {
     }
 }
 
+impl Caller<'_> {
+    /// The tenant that the caller's account is to the server. Accounts that are not authenticated
+    /// are made up by their clients, so all of them are one tenant.
+    pub(crate) fn tenant(&self) -> Tenant {
+        if self.is_authenticated { tenant_of(&self.account) } else { Tenant::EVERYBODY }
+    }
+}
+
+fn tenant_of(account: &str) -> Tenant {
+    account.parse().map(Tenant).unwrap_or_default()
+}
+
 impl Auth {
     pub(crate) fn new(keys: AccessKeys, hosts: Vec<String>, region: &str, account: &str) -> Auth {
         let verifier = keys.is_on().then(|| Verifier::new(keys).with_alternative_hosts(hosts));
@@ -84,16 +96,7 @@ impl Auth {
     pub(crate) fn check_head(&self, request: &Request<'_>) -> Result<Tenant, ApiError> {
         let Some(verifier) = &self.verifier else { return Ok(Tenant::EVERYBODY) };
         let credential = verifier.check_head(request, now_s())?;
-        Ok(self.tenant_of(&credential.account))
-    }
-
-    /// The tenant that an account is to the server. Accounts that are not authenticated are made up
-    /// by their clients, so all of them are one tenant.
-    pub(crate) fn tenant_of(&self, account: &str) -> Tenant {
-        match self.is_on() {
-            true => account.parse().map(Tenant).unwrap_or_default(),
-            false => Tenant::EVERYBODY,
-        }
+        Ok(tenant_of(&credential.account))
     }
 
     /// The caller of a request, if it may call at all.

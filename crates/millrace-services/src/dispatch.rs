@@ -204,7 +204,7 @@ impl Services {
         };
         let call = Call { target: &target, caller: &caller, request_id, span: &span };
         let mut response = self.act(&meant, parameters, call).await;
-        response.admitted = Some(self.auth.tenant_of(&caller.account));
+        response.admitted = Some(caller.tenant());
         span.answered(response.status, request_id);
         self.requests.add(service, &target.action, response.status, began.elapsed());
         response

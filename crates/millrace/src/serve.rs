@@ -58,7 +58,7 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
     let data = (config.durability != Durability::Memory).then(|| config.data.clone());
     let figures = ServerFigures { counters: server.counters(), data };
     let console_url = console.as_ref().and_then(|console| console.url(&config));
-    let surroundings = 
+    let surroundings =
         Surroundings { figures: Some(figures.clone()), console_url: console_url.clone() };
     let services = assemble::open_services(&config, &keys, &drain, &tracer, surroundings)
         .map_err(|error| start_errors::of_data(error, &config))?;

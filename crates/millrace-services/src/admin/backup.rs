@@ -94,7 +94,7 @@ impl Backups {
         begun.await.map_err(|error| failed(&error))??;
         let stream = Some(Box::new(Archive(pieces)) as Box<dyn BodyStream>);
         let response = Response::new(200, "application/x-tar", Vec::new());
-        Ok(Response { stream, is_admitted: true, ..response })
+        Ok(Response { stream, admitted: Some(caller.tenant()), ..response })
     }
 }
 
