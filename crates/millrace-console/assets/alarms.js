@@ -88,7 +88,7 @@ export function alarmSummary() {
     replace(list, h("li", {}, link));
     try {
       const alarms = await describeAlarms("ALARM");
-      const texts = alarms.slice(0, MAX_SUMMED_UP).map((alarm) => h("li", {}, h("b", {}, nameOf(alarm)), ` ${condition(alarm)}`, h("span", { class: "place" }, `since ${dateTime(milliseconds(alarm.StateUpdatedTimestamp))}`)));
+      const texts = alarms.slice(0, MAX_SUMMED_UP).map((alarm) => h("li", {}, h("b", {}, nameOf(alarm)), ` ${condition(alarm)}`, h("span", { class: "place" }, `${(alarm.Dimensions ?? []).map(({ Value }) => Value).join(", ")}, since ${dateTime(milliseconds(alarm.StateUpdatedTimestamp))}`)));
       if (shown === number) replace(list, h("li", {}, link), texts);
     } catch {
       // Their number is there, and the link.

@@ -74,8 +74,9 @@ export function show(root) {
   let isPartial = null;
   new Live("view=server", ({ head, lists }, isNew) => {
     const now = { ...head };
-    const seconds = before && !isNew ? (now.now - before.now) / 1000 : 0;
-    const grown = (name) => (seconds > 0 && now[name] !== undefined ? Math.max(0, now[name] - before[name]) / seconds : null);
+    const earlier = before;
+    const seconds = earlier && !isNew ? (now.now - earlier.now) / 1000 : 0;
+    const grown = (name) => (seconds > 0 && now[name] !== undefined ? Math.max(0, now[name] - earlier[name]) / seconds : null);
     // What was read at the same moment says nothing of a second.
     if (!before || now.now > before.now) before = now;
     if (isPartial !== Boolean(head.is_partial)) {
