@@ -27,9 +27,11 @@ pub struct Minute {
     pub deleted: f64,
 }
 
+type Add = fn(&mut Minute, &Summary);
+
 /// The series of a queue that make up a [`Minute`], and what a data point adds to it. A minute that
 /// a restart has cut has two values of what a queue holds.
-const SERIES: [(&str, fn(&mut Minute, &Summary)); 6] = [
+const SERIES: [(&str, Add); 6] = [
     ("ApproximateNumberOfMessagesVisible", |minute, found| minute.ready += found.max),
     ("ApproximateNumberOfMessagesNotVisible", |minute, found| minute.in_flight += found.max),
     ("ApproximateNumberOfMessagesDelayed", |minute, found| minute.delayed += found.max),
