@@ -124,10 +124,12 @@ impl Auth {
         };
         let verified = verifier.verify(request, scope, now_s()).map_err(ApiError::from)?;
         // A header that is spelled otherwise than the first look at it expects.
-        check_region(&verified.region)?;
+        let is_region_given = verified.region.is_some();
+        let region = verified.region.map_or(Cow::Borrowed(region), Cow::Owned);
+        check_region(&region)?;
         Ok(Caller {
-            region: verified.region.into(),
-            is_region_given: true,
+            region,
+            is_region_given,
             account: verified.credential.account.clone().into(),
             sender_id: sender_id(Some(&verified.access_key)),
             is_authenticated: true,

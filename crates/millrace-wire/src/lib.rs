@@ -16,6 +16,7 @@ pub mod path;
 mod percent;
 pub mod protocol;
 pub mod query;
+pub mod sigv2;
 pub mod sigv4;
 pub mod sqs;
 

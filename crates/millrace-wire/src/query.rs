@@ -71,6 +71,11 @@ impl<'a> Parameters<'a> {
         Scope { parameters: &self.sorted, prefix_bytes: 0 }
     }
 
+    /// All names and values, in ascending order of names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.sorted.iter().map(|parameter| (&*parameter.name, &*parameter.value))
+    }
+
     /// The value of that name, if it is UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.scope().bytes(name).and_then(|value| str::from_utf8(value).ok())

@@ -36,6 +36,9 @@ pub enum AuthError {
     /// The signature is wrong. What should have been signed helps the client to find out why.
     #[error("signature does not match")]
     Mismatch { canonical_request: String, string_to_sign: String },
+    /// A signature of version 2 is wrong.
+    #[error("signature of version 2 does not match")]
+    MismatchV2,
 }
 
 impl From<AuthError> for ApiError {
@@ -50,6 +53,11 @@ impl From<AuthError> for ApiError {
             AuthError::PresignedExpired => ApiError::request_expired("Request has expired."),
             AuthError::PayloadMismatch => ApiError::signature_does_not_match(
                 "The provided 'x-amz-content-sha256' header does not match what was computed.",
+            ),
+            AuthError::MismatchV2 => ApiError::signature_does_not_match(
+                "The request signature we calculated does not match the signature you provided. \
+                 Check your AWS Secret Access Key and signing method. Consult the service \
+                 documentation for details.",
             ),
             AuthError::Mismatch { canonical_request, string_to_sign } => {
                 ApiError::signature_does_not_match(format!(

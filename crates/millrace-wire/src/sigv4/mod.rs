@@ -1,5 +1,5 @@
 //! AWS Signature Version 4: verifying requests, in the header and the presigned form, and signing
-//! them in the header form.
+//! them in the header form. Requests that are signed with version 2 instead go to `sigv2`.
 //!
 //! The work per request is bounded: one hash of the body, one sort of the query parameters, and a
 //! few hundred bytes of HMAC; requests whose signature is wrong pay once more per alternative host
@@ -23,6 +23,7 @@ use ring::digest::{SHA256, digest};
 
 use crate::date;
 use crate::http::Request;
+use crate::sigv2;
 use canonical::CanonicalRequest;
 use claim::{Claim, Form, Scope};
 use key_cache::{KeyCache, SigningKey};
@@ -70,8 +71,8 @@ pub struct Verifier<C> {
 pub struct Verified {
     pub access_key: String,
     pub credential: Arc<Credential>,
-    /// From the credential scope.
-    pub region: String,
+    /// From the credential scope; signatures of version 2 have none.
+    pub region: Option<String>,
 }
 
 impl<C: Credentials> Verifier<C> {
@@ -100,15 +101,25 @@ impl<C: Credentials> Verifier<C> {
         service: Option<&str>,
         now: u64,
     ) -> Result<Verified, AuthError> {
-        let claim = Claim::of(request)?;
+        let claim = match Claim::of(request) {
+            Err(AuthError::Missing) => return self.verify_version_2(request, now),
+            claim => claim?,
+        };
         let scope = claim.scope()?;
         let credential = self.check_claim(request, (&claim, &scope), service, now)?;
         self.check_signature(request, &claim, &scope, &credential)?;
         Ok(Verified {
             access_key: scope.access_key.to_owned(),
-            region: scope.region.to_owned(),
+            region: Some(scope.region.to_owned()),
             credential,
         })
+    }
+
+    fn verify_version_2(&self, request: &Request<'_>, now: u64) -> Result<Verified, AuthError> {
+        let hosts = &self.alternative_hosts;
+        let sigv2::Verified { access_key, credential } =
+            sigv2::verify(&self.credentials, hosts, request, now)?;
+        Ok(Verified { access_key, credential, region: None })
     }
 
     /// Checks what the head of `request` alone tells: that it is signed, in the right form, now,

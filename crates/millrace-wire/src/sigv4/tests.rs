@@ -78,7 +78,7 @@ fn the_vector_of_the_header_form_verifies() {
         "9974f5e53663c12d558bb501f65a092c02b86d5a12e8af8dcbbaabce5f991a8b"
     );
     assert_eq!(verified.access_key, KEY);
-    assert_eq!(verified.region, "us-east-1");
+    assert_eq!(verified.region.as_deref(), Some("us-east-1"));
     assert_eq!(verified.credential.account, "000000000000");
 }
 
