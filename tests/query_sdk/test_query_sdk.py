@@ -7,6 +7,7 @@ import json
 
 import boto3
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
 ACTIONS = {
@@ -164,3 +165,21 @@ def test_errors_have_the_codes_of_that_time(sqs, queue):
 
     with pytest.raises(sqs.exceptions.EmptyBatchRequest):
         sqs.delete_message_batch(QueueUrl=url, Entries=[])
+
+
+def test_signatures_of_version_2(make_server):
+    keys = '[[credentials]]\naccess_key = "AKIDONE"\nsecret_key = "secret-one"\naccount = "111111111111"\n'
+    server = make_server(config=keys, test=False)
+
+    def client(secret):
+        config = Config(signature_version="v2", retries={"max_attempts": 0})
+        keys = {"aws_access_key_id": "AKIDONE", "aws_secret_access_key": secret}
+        return boto3.client("sqs", region_name="us-east-1", endpoint_url=server.endpoint, config=config, **keys)
+
+    sqs = client("secret-one")
+    url = sqs.create_queue(QueueName="signed")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="h\u00e4 +&=~ *")
+    assert sqs.receive_message(QueueUrl=url)["Messages"][0]["Body"] == "h\u00e4 +&=~ *"
+    with pytest.raises(ClientError) as raised:
+        client("wrong").list_queues()
+    assert raised.value.response["Error"]["Code"] == "SignatureDoesNotMatch"
