@@ -1,5 +1,6 @@
 //! What can go wrong with a call, and with one entry of it.
 
+use millrace_http::TransportError;
 use std::time::Duration;
 
 /// A call that failed as a whole.
@@ -111,5 +112,19 @@ impl EntryError {
     /// Whether the same entry may succeed later.
     pub fn is_retryable(&self) -> bool {
         !self.is_sender_fault
+    }
+}
+
+impl From<TransportError> for CallError {
+    fn from(error: TransportError) -> CallError {
+        let kind = match error {
+            TransportError::NotHttp(_) | TransportError::AnswerTooLarge { .. } => {
+                CallErrorKind::Malformed
+            }
+            TransportError::Head(_) | TransportError::Tls(_) => CallErrorKind::Refused,
+            _ => CallErrorKind::Transport,
+        };
+        let call_error = CallError::new(kind, error.code(), error.to_string());
+        if error.is_ambiguous() { call_error.ambiguous() } else { call_error }
     }
 }

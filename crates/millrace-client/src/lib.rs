@@ -18,7 +18,7 @@ pub mod lines;
 pub mod sqs;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod transport;
+pub use millrace_http as transport;
 
 pub use batch::{BatchError, BatchOptions, Sender, Settler};
 #[cfg(feature = "aws-config")]

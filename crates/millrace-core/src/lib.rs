@@ -7,6 +7,7 @@ mod arn;
 mod date;
 mod digest;
 mod ids;
+pub mod instant_text;
 pub mod limits;
 mod md5_lanes;
 mod share;

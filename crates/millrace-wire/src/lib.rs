@@ -5,7 +5,6 @@
 
 mod cbor;
 pub mod cloudwatch;
-pub mod date;
 mod error;
 mod escape;
 #[doc(hidden)]
@@ -19,6 +18,8 @@ pub mod query;
 pub mod sigv2;
 pub mod sigv4;
 pub mod sqs;
+
+pub use millrace_core::instant_text as date;
 
 pub use error::{ApiError, no_action_response};
 pub use escape::{json_string, xml_text};

@@ -133,7 +133,9 @@ mod tests {
     fn error(status: u16, body: &str) -> CallError {
         let retry_after = Some(Duration::from_secs(7));
         let body = Bytes::copy_from_slice(body.as_bytes());
-        error_of(&Answer { status, retry_after, body, head: Bytes::new(), closes: false })
+        let mut answer = Answer::new(status, Bytes::new(), body);
+        answer.retry_after = retry_after;
+        error_of(&answer)
     }
 
     #[test]
@@ -221,8 +223,7 @@ mod tests {
         ] {
             let head = format!("HTTP/1.1 400 Bad Request\r\n{header}\r\n");
             let (head, body) = (head.into(), Bytes::from_static(b"{\"message\":\"m\"}"));
-            let found =
-                error_of(&Answer { status: 400, retry_after: None, body, head, closes: false });
+            let found = error_of(&Answer::new(400, head, body));
 
             assert_eq!(found.kind, CallErrorKind::NoSuchQueue, "{header}");
             assert_eq!(found.message, "m");

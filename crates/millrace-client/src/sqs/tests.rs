@@ -70,7 +70,8 @@ async fn closing_servers_lose_nothing_and_repeat_nothing() {
 #[tokio::test]
 async fn every_kind_of_fault_at_once_loses_nothing() {
     let answer_timeout = Duration::from_secs(1);
-    let impatient = TransportOptions { answer_timeout, ..TransportOptions::default() };
+    let mut impatient = TransportOptions::default();
+    impatient.answer_timeout = answer_timeout;
     let Rig { memory, server, peer, .. } = rig_with(impatient).await;
     let internal = EntryError::new("InternalError", "", false);
     memory.plan(Operation::Send, Fault::FailEntries(vec![0, 4, 9], internal));

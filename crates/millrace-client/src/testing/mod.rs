@@ -3,11 +3,12 @@
 
 mod fault;
 mod memory;
-mod server;
 mod sqs;
 mod state;
 
 pub use fault::{CallRecord, Fault, Operation};
 pub use memory::MemoryPeer;
-pub use server::{CloseAfter, Ending, FaultServer, Reply, Request, ServerFault, ServerFaults};
+pub use millrace_http::testing::{
+    CloseAfter, Ending, FaultServer, Reply, Request, ServerFault, ServerFaults,
+};
 pub use sqs::sqs_handler;

@@ -9,12 +9,12 @@ use bytestring::ByteString;
 use serde_json::{Map, Value, json};
 
 use super::memory::MemoryPeer;
-use super::server::{Reply, Request};
 use crate::error::{CallError, EntryError};
 use crate::message::{
     AttributeValue, Delivery, MessageAttribute, Outgoing, ReceiptHandle, Sent, attribute,
 };
 use crate::peer::{Peer, ReceiveRequest, SystemAttributes, Visibility};
+use millrace_http::testing::{Reply, Request};
 
 /// Answers the actions on messages, and GetQueueUrl. Whatever the queue URL, it is that queue.
 pub fn sqs_handler(

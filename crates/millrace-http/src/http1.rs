@@ -7,7 +7,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, Bytes, BytesMut};
-use millrace_wire::date;
+use millrace_core::instant_text;
 
 use super::TransportError;
 
@@ -39,6 +39,12 @@ pub struct Answer {
 const EXCERPT: usize = 200;
 
 impl Answer {
+    /// An answer that did not come over a connection. `head` is what stands from the status line
+    /// to the empty line.
+    pub fn new(status: u16, head: Bytes, body: Bytes) -> Answer {
+        Answer { status, retry_after: None, body, head, closes: false }
+    }
+
     /// The first header of that name, if its value is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         let lines = std::str::from_utf8(&self.head).ok()?.lines().skip(1);
@@ -47,7 +53,7 @@ impl Answer {
     }
 
     /// The beginning of the body as one line, for people.
-    pub(crate) fn excerpt(&self) -> String {
+    pub fn excerpt(&self) -> String {
         // Four bytes a character at most.
         let start = self.body.get(..EXCERPT * 4).unwrap_or(&self.body);
         let text = String::from_utf8_lossy(start);
@@ -292,7 +298,7 @@ fn retry_after(value: &[u8], now: SystemTime) -> Option<Duration> {
     if let Some(seconds) = number(value) {
         return Some(Duration::from_secs(seconds as u64));
     }
-    let at = date::parse_http(std::str::from_utf8(value).ok()?)?;
+    let at = instant_text::parse_http(std::str::from_utf8(value).ok()?)?;
     let now_s = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     Some(Duration::from_secs(at.saturating_sub(now_s)))
 }

@@ -4,7 +4,6 @@ use std::io;
 use std::time::Duration;
 
 use super::HeadError;
-use crate::error::{CallError, CallErrorKind};
 
 /// A request that got no whole answer.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +54,8 @@ impl TransportError {
             || error.raw_os_error().is_some_and(|number| numbers.contains(&number))
     }
 
-    fn code(&self) -> &'static str {
+    /// A short name of the kind, such as `connect-timeout`.
+    pub fn code(&self) -> &'static str {
         match self {
             TransportError::Connect(_) => "connect",
             TransportError::ConnectTimeout { .. } => "connect-timeout",
@@ -69,19 +69,5 @@ impl TransportError {
             TransportError::Tls(_) => "tls",
             TransportError::Head(_) => "bad-head",
         }
-    }
-}
-
-impl From<TransportError> for CallError {
-    fn from(error: TransportError) -> CallError {
-        let kind = match error {
-            TransportError::NotHttp(_) | TransportError::AnswerTooLarge { .. } => {
-                CallErrorKind::Malformed
-            }
-            TransportError::Head(_) | TransportError::Tls(_) => CallErrorKind::Refused,
-            _ => CallErrorKind::Transport,
-        };
-        let call_error = CallError::new(kind, error.code(), error.to_string());
-        if error.is_ambiguous() { call_error.ambiguous() } else { call_error }
     }
 }

@@ -1,7 +1,7 @@
 //! Instants as text, in the forms that AWS protocols use, for the years 1970 to 9999. Instants
 //! are seconds (or, where the name says so, milliseconds) since the epoch; everything is UTC.
 
-use millrace_core::Date;
+use crate::Date;
 
 /// 9999-12-31T23:59:59Z: no form below has room for a fifth digit of the year.
 const LAST_SECOND: u64 = 253_402_300_799;

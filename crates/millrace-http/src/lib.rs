@@ -20,6 +20,8 @@ mod look_up;
 mod pool;
 mod race;
 mod streamed;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -1,7 +1,7 @@
 //! Idle connections that are of no use any more, and those that are.
 
 use super::*;
-use crate::transport::pool::{SILENT_AFTER, SWEEP_EVERY};
+use crate::pool::{SILENT_AFTER, SWEEP_EVERY};
 
 /// A server with a request that it never answers, and a transport with two idle connections to it,
 /// each of which has served a request.
