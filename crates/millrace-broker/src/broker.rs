@@ -12,6 +12,7 @@ use millrace_journal::{GroupCommit, Purpose, Record, Ticket, Unavailable};
 use crate::catalog::Catalog;
 use crate::commit::CommitWaits;
 use crate::error::BrokerError;
+use crate::kept::Kept;
 use crate::maintenance::Maintenance;
 use crate::move_task::MoveTasks;
 use crate::queue::SharedQueue;
@@ -56,6 +57,7 @@ pub struct Broker {
     pub(crate) commits: Arc<CommitWaits>,
     pub(crate) timers: Timers,
     pub(crate) receipts: ReceiptKey,
+    pub(crate) kept: Kept,
     pub(crate) move_tasks: MoveTasks,
     pub(crate) maintenance: Maintenance,
     /// Sequences of this run begin here, above all of earlier runs.
@@ -90,12 +92,13 @@ impl Broker {
                 (secret, position)
             }
         };
-        let move_tasks = MoveTasks::new(replayed.tasks, clock.now())?;
+        let move_tasks = MoveTasks::new(&replayed.kept, clock.now())?;
         let broker = Broker {
             catalog: Catalog::new(&log, first_id, replayed.queues)?,
             commits: Arc::default(),
             timers: Timers::default(),
             receipts: ReceiptKey::new(secret.0),
+            kept: Kept::new(replayed.kept),
             move_tasks,
             maintenance: Maintenance::new(secret),
             first_seq: epoch << EPOCH_SHIFT,

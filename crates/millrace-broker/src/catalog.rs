@@ -347,7 +347,7 @@ impl Broker {
             }
         }
         self.move_tasks.forget();
-        Ok(())
+        self.committed(self.forget_kept().map_err(BrokerError::from)?).await
     }
 
     /// Appends a definition, after `others`, and notes where it stands.

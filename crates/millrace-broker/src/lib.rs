@@ -9,7 +9,7 @@
 //! Locks: in the order that ARCHITECTURE.md gives. None is held across an await.
 //!
 //! In reading order: [`Broker`] and how it opens, [`SharedQueue`], sends, receives, deletes, the
-//! catalog, then what runs behind: what is due, waits for commits, waiters, timers, move tasks,
+//! catalog, kept documents, then what runs behind: what is due, waits for commits, waiters, timers, move tasks,
 //! maintenance.
 
 mod broker;
@@ -20,6 +20,7 @@ mod deliver;
 mod due;
 mod error;
 mod figures;
+mod kept;
 mod maintenance;
 mod message;
 mod move_task;
@@ -35,12 +36,18 @@ pub use browse::{Browse, Browsed};
 pub use catalog::{Creation, NewQueue};
 pub use error::BrokerError;
 pub use figures::{QueueFigures, QueueGlance, QueueTotals};
+pub use kept::{
+    DOCUMENT_BYTES_MAX, Document, Expected, KEY_BYTES_MAX, KeptChange, KeptError, KeptFigures,
+    KeptListener,
+};
 pub use message::{Accepted, Incoming, Outgoing, Peeked};
 pub use move_task::{MoveTask, MoveTaskError, MoveTaskFailure, MoveTaskStatus, StartMoveTask};
 pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
 
-pub use millrace_journal::{Pinned, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats};
+pub use millrace_journal::{
+    Pinned, Purpose, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats,
+};
 
 pub use millrace_engine::{
     Attribute, BrowseCursor, BrowseFilter, Content, Counts, DeduplicationScope, Definition,

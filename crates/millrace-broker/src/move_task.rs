@@ -9,19 +9,23 @@ mod tasks;
 use std::sync::PoisonError;
 
 use millrace_core::{MessageId, QueueKey, may_take};
-use millrace_engine::record;
+use millrace_engine::MOVE_TASKS;
 use millrace_journal::{Purpose, Ticket};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::broker::{Broker, append_index};
+use crate::broker::Broker;
 use crate::error::BrokerError;
+use crate::kept::KeptChange;
 use crate::queue::SharedQueue;
 use tasks::Entry;
 pub(crate) use tasks::MoveTasks;
 
 /// SQS: tasks of one account that may run at a time. All accounts together have a tenth more.
 const RUNNING_AT_A_TIME: usize = 100;
+
+/// Tasks that are forgotten in one batch.
+const FORGOTTEN_AT_A_TIME: usize = 500;
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,7 +126,7 @@ impl Broker {
             let mut tasks = self.move_tasks.lock();
             let entry = tasks.running(id).ok_or(MoveTaskError::NoSuchTask)?;
             let cancelled = MoveTask { status: MoveTaskStatus::Cancelled, ..entry.task.clone() };
-            let ticket = self.append_task(entry, cancelled, Purpose::Reclaim)?;
+            let ticket = self.keep_task(entry, cancelled, Purpose::Reclaim)?;
             (entry.task.moved, ticket)
         };
         self.committed(Some(ticket)).await?;
@@ -178,10 +182,12 @@ impl Broker {
             started_ms: now.0,
             failure: None,
         };
-        let mut entry = Entry::new(task.clone(), 0, now);
-        let ticket = self.append_task(&mut entry, task, Purpose::Store)?;
-        let id = entry.task.id.clone();
-        tasks.add(entry);
+        let (id, json) = (task.id.clone(), json(&task)?);
+        let forgotten = tasks.forgotten_for(source.arn());
+        let mut changes = vec![KeptChange::put(MOVE_TASKS, &id, &json)];
+        changes.extend(forgotten.iter().map(|id| KeptChange::delete(MOVE_TASKS, id)));
+        let ticket = self.change_kept(&changes, Purpose::Store).map_err(BrokerError::from)?;
+        tasks.add(Entry::new(task, now));
         Ok((id, ticket))
     }
 
@@ -189,24 +195,35 @@ impl Broker {
         (self.random.lock().unwrap_or_else(PoisonError::into_inner))()
     }
 
-    fn append_task(
+    fn keep_task(
         &self,
         entry: &mut Entry,
         task: MoveTask,
         purpose: Purpose,
     ) -> Result<Ticket, BrokerError> {
-        let index = task_record(&task)?;
-        let (ticket, position) = append_index(&self.log, purpose, &index)?;
-        entry.position = position;
+        let json = json(&task)?;
+        let ticket = self.change_kept(&[KeptChange::put(MOVE_TASKS, &task.id, &json)], purpose)?;
         entry.task = task;
         Ok(ticket)
     }
+
+    /// Deletes the documents of tasks that ended and whose source is gone, and of those that newer
+    /// tasks of their source have replaced.
+    pub(crate) fn forget_ended_tasks(&self) -> Result<(), BrokerError> {
+        let mut tasks = self.move_tasks.lock();
+        tasks.forget_ended(|task| {
+            self.queue_by_arn(&task.source).is_ok_and(|source| task.is_of(&source))
+        });
+        let kept = self.scan_kept(MOVE_TASKS, "", None, usize::MAX);
+        let gone = kept.iter().filter(|(id, _)| !tasks.has(id));
+        let deleted: Vec<_> = gone.map(|(id, _)| KeptChange::delete(MOVE_TASKS, id)).collect();
+        for deleted in deleted.chunks(FORGOTTEN_AT_A_TIME) {
+            self.change_kept(deleted, Purpose::Reclaim)?;
+        }
+        Ok(())
+    }
 }
 
-fn task_record(task: &MoveTask) -> Result<Vec<u8>, BrokerError> {
-    let json = serde_json::to_vec(task)
-        .map_err(|error| BrokerError::Internal(format!("move task: {error}")))?;
-    let mut index = Vec::with_capacity(json.len() + 1);
-    record::move_task(&mut index, &json);
-    Ok(index)
+fn json(task: &MoveTask) -> Result<Vec<u8>, BrokerError> {
+    serde_json::to_vec(task).map_err(|error| BrokerError::Internal(format!("move task: {error}")))
 }

@@ -36,4 +36,4 @@ pub use queue::{
     RememberedSend, Send, Sent, VisibilityError,
 };
 pub use receipt::{Handle, ReceiptKey};
-pub use replay::{Finished, Replay, ReplayError, ReplayedQueue};
+pub use replay::{Finished, KeptDocument, MOVE_TASKS, Replay, ReplayError, ReplayedQueue};

@@ -19,8 +19,10 @@
 //! | 9 | QueueDeleted | queue u64 |
 //! | 10 | Relocated | as Sent, then first received u64, last received u64 (0: never from this queue), receive count u32, state u8, source key text, original sent u64 |
 //! | 11 | Remembered | queue u64, expires u64, seq u64, id 16, dedup key u128 |
-//! | 12 | MoveTask | task as JSON |
+//! | 12 | MoveTask | task as JSON: written before documents were kept, replayed as one |
 //! | 13 | Secret | 16 bytes |
+//! | 14 | Kept | collection text, key text, the document |
+//! | 15 | KeptDeleted | collection text, key text |
 //!
 //! `group` and texts are length u16 and bytes; an absent group is length 65535. A state is 1 for
 //! delayed, 2 for ready, 3 for in flight.
@@ -33,8 +35,8 @@ use millrace_core::{MessageId, QueueId, Timestamp};
 use crate::definition::Kind;
 use crate::queue::MessageState;
 pub use encode::{
-    defined, deleted, move_task, moved, purged, queue_deleted, received, relocated, remembered,
-    returned, secret, sent, visibility_changed,
+    defined, deleted, kept, kept_deleted, moved, purged, queue_deleted, received, relocated,
+    remembered, returned, secret, sent, visibility_changed,
 };
 
 /// A message by place and identity; slots are reused, sequences are not.
@@ -98,6 +100,8 @@ pub enum Record<'a> {
     Remembered { queue: QueueId, expires: Timestamp, seq: u64, id: MessageId, dedup: u128 },
     MoveTask { json: &'a [u8] },
     Secret([u8; 16]),
+    Kept { collection: &'a str, key: &'a str, bytes: &'a [u8] },
+    KeptDeleted { collection: &'a str, key: &'a str },
 }
 
 impl<'a> Record<'a> {
@@ -177,7 +181,7 @@ mod tests {
     }
 
     fn one_of_each() -> Vec<Vec<u8>> {
-        let mut all = vec![Vec::new(); 13];
+        let mut all = vec![Vec::new(); 15];
         let now = Timestamp(20);
         let slots = || [AT, AT].into_iter();
         sent(&mut all[0], &message());
@@ -198,8 +202,10 @@ mod tests {
         queue_deleted(&mut all[8], QUEUE);
         relocated(&mut all[9], &relocated_record());
         remembered(&mut all[10], QUEUE, now, 4, MessageId([1; 16]), 5);
-        move_task(&mut all[11], b"{}");
+        all[11] = [&[12], &b"{}"[..]].concat();
         secret(&mut all[12], &[9; 16]);
+        kept(&mut all[13], "topics", "a", b"document");
+        kept_deleted(&mut all[14], "topics", "a");
         all
     }
 
@@ -215,6 +221,8 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+        let document = Record::Kept { collection: "topics", key: "a", bytes: b"document" };
+        assert_eq!(Record::decode(&all[13]), Some(document));
         for (i, record) in all.iter().enumerate() {
             assert!(Record::decode(record).is_some(), "kind {}", i + 1);
         }
@@ -239,7 +247,8 @@ mod tests {
             if matches!(record[0], 8 | 12) {
                 continue; // JSON: its own parser refuses it.
             }
-            for len in 0..record.len() {
+            let document_bytes = if record[0] == 14 { b"document".len() } else { 0 };
+            for len in 0..record.len() - document_bytes {
                 assert_eq!(Record::decode(&record[..len]), None, "kind {} length {len}", record[0]);
             }
         }

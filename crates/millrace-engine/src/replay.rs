@@ -1,6 +1,7 @@
 //! Rebuilds all queues from a journal's records.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use millrace_core::{QueueId, QueueKey, Timestamp, limits};
 use thiserror::Error;
@@ -28,13 +29,24 @@ pub struct ReplayedQueue {
     pub queue: Queue,
 }
 
+/// The collection of move tasks. They had records of their own before documents were kept.
+pub const MOVE_TASKS: &str = "move-tasks";
+
+/// A kept document as its records tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptDocument {
+    pub bytes: Arc<[u8]>,
+    /// Where its latest record stands.
+    pub position: u64,
+}
+
 /// State under reconstruction. Feed all records in order, then call [`Replay::finish`].
 #[derive(Debug, Default)]
 pub struct Replay {
     queues: HashMap<QueueId, Partial>,
     /// The latest queue of each name.
     names: HashMap<QueueKey, QueueId>,
-    tasks: HashMap<String, (Vec<u8>, u64)>,
+    kept: BTreeMap<(String, String), KeptDocument>,
     secret: Option<([u8; 16], u64)>,
     latest: Timestamp,
     highest_queue: u64,
@@ -113,7 +125,11 @@ impl Replay {
             Record::MoveTask { json } => {
                 let task: TaskId = serde_json::from_slice(json)
                     .map_err(|source| ReplayError::Document { position, source })?;
-                self.tasks.insert(task.id, (json.to_vec(), position));
+                self.keep(MOVE_TASKS, &task.id, json, position);
+            }
+            Record::Kept { collection, key, bytes } => self.keep(collection, key, bytes, position),
+            Record::KeptDeleted { collection, key } => {
+                self.kept.remove(&(collection.to_owned(), key.to_owned()));
             }
             Record::Secret(secret) => self.secret = Some((secret, position)),
         }
@@ -162,11 +178,16 @@ impl Replay {
         queues.sort_by_key(|queue| queue.definition.id);
         Finished {
             queues,
-            tasks: self.tasks.into_values().collect(),
+            kept: self.kept,
             secret: self.secret,
             latest: self.latest,
             highest_queue: self.highest_queue,
         }
+    }
+
+    fn keep(&mut self, collection: &str, key: &str, bytes: &[u8], position: u64) {
+        let document = KeptDocument { bytes: bytes.into(), position };
+        self.kept.insert((collection.to_owned(), key.to_owned()), document);
     }
 
     fn queue(&mut self, id: QueueId, kind: Kind) -> &mut Queue {
@@ -232,8 +253,8 @@ struct TaskId {
 pub struct Finished {
     /// By ascending id.
     pub queues: Vec<ReplayedQueue>,
-    /// Move tasks as JSON, with their records' positions, in no order.
-    pub tasks: Vec<(Vec<u8>, u64)>,
+    /// Kept documents by collection and key.
+    pub kept: BTreeMap<(String, String), KeptDocument>,
     pub secret: Option<([u8; 16], u64)>,
     /// The latest time that any record tells.
     pub latest: Timestamp,

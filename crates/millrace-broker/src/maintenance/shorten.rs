@@ -19,7 +19,6 @@ use super::remember::{REMEMBERED_BYTES, Remembering};
 use crate::broker::{Broker, append_index};
 use crate::catalog::definition_record;
 use crate::error::BrokerError;
-use crate::move_task::MoveTask;
 use crate::queue::SharedQueue;
 
 /// Until a commit under way is looked at again.
@@ -193,7 +192,7 @@ impl Broker {
     ) -> Result<Again, BrokerError> {
         let last = boundary.0.saturating_sub(1);
         let is_before = |position: u64| (position >> 32) < u64::from(boundary.0);
-        let (mut sends, mut definition_bytes) = (0, 0);
+        let (mut sends, mut definition_bytes) = (0, self.kept.bytes_before(is_before));
         for queue in queues {
             let state = queue.lock();
             if is_before(state.definition_position) {
@@ -228,10 +227,8 @@ impl Broker {
                 state.definition_position = self.append_again(&index)?;
             }
         }
-        let is_there = |task: &MoveTask| {
-            self.queue_by_arn(&task.source).is_ok_and(|source| task.is_of(&source))
-        };
-        self.move_tasks.append_again(is_before, is_there, |index| self.append_again(index))?;
+        self.forget_ended_tasks()?;
+        self.kept.append_again(is_before, |index| self.append_again(index))?;
         log.remembering = Some(Remembering::new(queues, boundary));
         Ok(Again::Begun)
     }

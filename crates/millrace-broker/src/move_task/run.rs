@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use millrace_core::{MessageId, Timestamp};
 use millrace_engine::record::{self, SentRecord, SlotSeq};
-use millrace_engine::{Content, Delivery, Receive, Send, Sent};
+use millrace_engine::{Content, Delivery, MOVE_TASKS, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, ReadError, Record};
 
 use super::tasks::Entry;
-use super::{MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, task_record};
+use super::{MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, json};
 use crate::broker::Broker;
 use crate::deliver::{decode, unreadable};
 use crate::due::PASSING_BUDGET;
 use crate::error::BrokerError;
+use crate::kept::KeptChange;
 use crate::queue::SharedQueue;
 use crate::receive::lock_both;
 
@@ -110,7 +111,7 @@ impl Broker {
     fn end_task(&self, id: &str, status: MoveTaskStatus, failure: Option<MoveTaskFailure>) {
         self.move_tasks.with_running(id, |entry| {
             let ended = MoveTask { status, failure, ..entry.task.clone() };
-            if let Err(error) = self.append_task(entry, ended, Purpose::Reclaim) {
+            if let Err(error) = self.keep_task(entry, ended, Purpose::Reclaim) {
                 tracing::warn!(task = id, %error, "end of move task was not journaled");
                 entry.next_at = self.now().plus_seconds(1);
             }
@@ -185,8 +186,8 @@ impl Broker {
         content: &Content,
     ) -> Result<(), BrokerError> {
         let counted = MoveTask { moved: task.moved + 1, ..task.clone() };
-        let task_index = task_record(&counted)?;
-        let bytes = message.record_len as usize + task_index.len() + 1024;
+        let json = json(&counted)?;
+        let bytes = message.record_len as usize + json.len() + 1024;
         let reservation = self.log.reserve(bytes, Purpose::Store)?;
         let id = MessageId::from_random(self.random_bits());
 
@@ -209,19 +210,22 @@ impl Broker {
         let new = SentRecord { queue, at, sent, deadline, id, kind, group, dedup: 0 };
         record::sent(&mut sent_index, &new);
         record::deleted(&mut deleted_index, source.id(), std::iter::once(message.at));
-        let records = [
-            Record { index: &sent_index, payload: content.stored() },
-            Record { index: &deleted_index, payload: &[] },
-            Record { index: &task_index, payload: &[] },
-        ];
-        let mut positions = Vec::with_capacity(3);
+        let counting = [KeptChange::put(MOVE_TASKS, &counted.id, &json)];
+        let pending = self.kept.begin(&counting)?;
+        let sent_record = Record { index: &sent_index, payload: content.stored() };
+        let deleted_record = Record { index: &deleted_index, payload: &[] };
+        let mut records = vec![sent_record, deleted_record];
+        records.extend(pending.records());
+        let mut positions = Vec::with_capacity(records.len());
         let ticket = self.log.append(reservation, &records, &mut positions);
-        if let [sent, _, task] = positions.as_slice() {
-            to.queue.stored(at, None, sent.0, records[0].encoded_bytes() as u32);
-            entry.position = task.0;
+        let moved_bytes = records.iter().map(Record::encoded_bytes).sum::<usize>();
+        drop(records);
+        if let [sent, _, kept @ ..] = positions.as_slice() {
+            to.queue.stored(at, None, sent.0, sent_record.encoded_bytes() as u32);
+            pending.appended(kept);
         }
-        entry.task = counted;
-        tasks.moved_bytes += records.iter().map(Record::encoded_bytes).sum::<usize>();
+        entry.task = counted.clone();
+        tasks.moved_bytes += moved_bytes;
         if tasks.moved_bytes > MOVED_BYTES {
             tasks.moved_bytes = 0;
             tasks.awaited = tasks.latest.replace(ticket);

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::Timestamp;
+use millrace_engine::{KeptDocument, MOVE_TASKS};
 use millrace_journal::Ticket;
 
-use super::{MoveTask, MoveTaskStatus, task_record};
+use super::{MoveTask, MoveTaskStatus};
 use crate::error::BrokerError;
 
 /// Tasks of one source that are remembered (ListMessageMoveTasks shows at most ten).
@@ -34,7 +35,6 @@ pub(super) struct Tasks {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) task: MoveTask,
-    pub(super) position: u64,
     pub(super) next_at: Timestamp,
     /// Microseconds, below a thousand, that the next move is due after `next_at`: most rates are
     /// no whole number of milliseconds.
@@ -42,8 +42,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(task: MoveTask, position: u64, next_at: Timestamp) -> Entry {
-        Entry { task, position, next_at, next_us: 0 }
+    pub(super) fn new(task: MoveTask, next_at: Timestamp) -> Entry {
+        Entry { task, next_at, next_us: 0 }
     }
 
     fn is_running(&self) -> bool {
@@ -65,45 +65,29 @@ impl Entry {
 
 impl MoveTasks {
     pub(crate) fn new(
-        replayed: Vec<(Vec<u8>, u64)>,
+        kept: &BTreeMap<(String, String), KeptDocument>,
         now: Timestamp,
     ) -> Result<MoveTasks, BrokerError> {
-        let mut entries = Vec::with_capacity(replayed.len());
-        for (json, position) in replayed {
-            let task: MoveTask = serde_json::from_slice(&json)
-                .map_err(|error| BrokerError::Internal(format!("move task: {error}")))?;
-            entries.push(Entry::new(task, position, now));
+        let mut entries = Vec::new();
+        for ((collection, _), document) in kept {
+            if collection == MOVE_TASKS {
+                let task: MoveTask = serde_json::from_slice(&document.bytes)
+                    .map_err(|error| BrokerError::Internal(format!("move task: {error}")))?;
+                entries.push(Entry::new(task, now));
+            }
         }
         entries
             .sort_by(|a, b| (a.task.started_ms, &a.task.id).cmp(&(b.task.started_ms, &b.task.id)));
-        // The journal may still tell of tasks that were dropped before the restart: these go again.
+        // A journal of before documents were kept tells of tasks that were dropped: these go again.
         let mut tasks = Tasks::default();
-        entries.into_iter().for_each(|entry| tasks.add(entry));
+        for entry in entries {
+            tasks.add(entry);
+        }
         Ok(MoveTasks(Mutex::new(tasks)))
     }
 
     pub(crate) fn forget(&self) {
         *self.lock() = Tasks::default();
-    }
-
-    /// Appends tasks again whose records are about to go, but those that ended and whose source is
-    /// no longer `there`: these are forgotten.
-    pub(crate) fn append_again(
-        &self,
-        is_before: impl Fn(u64) -> bool,
-        is_there: impl Fn(&MoveTask) -> bool,
-        append: impl Fn(&[u8]) -> Result<u64, BrokerError>,
-    ) -> Result<(), BrokerError> {
-        let mut tasks = self.lock();
-        tasks.by_source.retain(|_, entries| {
-            entries.retain(|entry| entry.is_running() || is_there(&entry.task));
-            !entries.is_empty()
-        });
-        let entries = tasks.by_source.values_mut().flatten();
-        for entry in entries.filter(|entry| is_before(entry.position)) {
-            entry.position = append(&task_record(&entry.task)?)?;
-        }
-        Ok(())
     }
 
     /// None: there is no such task, or it has ended.
@@ -133,6 +117,25 @@ impl Tasks {
         if of_source.len() > KEPT_PER_SOURCE {
             of_source.remove(0);
         }
+    }
+
+    /// The id of the task that is forgotten when another of that source is added.
+    pub(super) fn forgotten_for(&self, source: &str) -> Option<String> {
+        let of_source = self.of_source(source);
+        let oldest = of_source.first().filter(|_| of_source.len() >= KEPT_PER_SOURCE);
+        oldest.map(|entry| entry.task.id.clone())
+    }
+
+    /// Forgets tasks that ended and whose source is no longer there.
+    pub(super) fn forget_ended(&mut self, is_there: impl Fn(&MoveTask) -> bool) {
+        self.by_source.retain(|_, entries| {
+            entries.retain(|entry| entry.is_running() || is_there(&entry.task));
+            !entries.is_empty()
+        });
+    }
+
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.by_source.values().flatten().any(|entry| entry.task.id == id)
     }
 
     /// The task of that id, if it runs.
@@ -184,30 +187,29 @@ mod tests {
     }
 
     #[test]
-    fn ended_tasks_of_deleted_queues_are_not_appended_again() {
+    fn ended_tasks_of_deleted_queues_are_forgotten() {
         let all = [
             task("gone", MoveTaskStatus::Completed),
             task("gone", MoveTaskStatus::Running),
             task("there", MoveTaskStatus::Completed),
         ];
-        let replayed = all.iter().map(|task| (serde_json::to_vec(task).unwrap(), 0)).collect();
-        let tasks = MoveTasks::new(replayed, Timestamp(0)).unwrap();
-        let appended = std::cell::Cell::new(0);
-        let append = |_: &[u8]| Ok(appended.replace(appended.get() + 1));
+        let mut tasks = Tasks::default();
+        for (number, task) in all.into_iter().enumerate() {
+            tasks.add(Entry::new(MoveTask { id: number.to_string(), ..task }, Timestamp(0)));
+        }
 
-        tasks.append_again(|_| true, |task| task.source == "there", append).unwrap();
+        tasks.forget_ended(|task| task.source == "there");
 
-        assert_eq!(appended.get(), 2);
-        assert_eq!(tasks.lock().by_source.values().flatten().count(), 2);
+        assert_eq!(["0", "1", "2"].map(|id| tasks.has(id)), [false, true, true]);
     }
 
     #[test]
     fn who_looks_for_those_that_run_does_not_look_at_those_that_ended() {
-        let tasks = MoveTasks::new(Vec::new(), Timestamp(0)).unwrap();
+        let tasks = MoveTasks::new(&BTreeMap::new(), Timestamp(0)).unwrap();
         let add = |source: u32, number: u32, status| {
             let id = format!("{source}-{number}");
             let task = MoveTask { id, ..task(&source.to_string(), status) };
-            tasks.lock().add(Entry::new(task, 0, Timestamp(0)));
+            tasks.lock().add(Entry::new(task, Timestamp(0)));
         };
         for source in 0..100 {
             (0..20).for_each(|number| add(source, number, MoveTaskStatus::Completed));
@@ -230,7 +232,7 @@ mod tests {
     fn a_rate_is_kept_that_is_no_whole_number_of_milliseconds() {
         let task = task("", MoveTaskStatus::Running);
         for rate in [1, 3, 7, 300, 333, 400, 499, 500] {
-            let mut entry = Entry::new(task.clone(), 0, Timestamp(1_000));
+            let mut entry = Entry::new(task.clone(), Timestamp(1_000));
             for moved in 1..=10 * rate {
                 entry.earn(rate);
                 let earliest_ms = u64::from(moved) * 1000 / u64::from(rate);

@@ -1,101 +1,178 @@
-//! What is no message and stands in segments that go: a restart still knows of it.
+//! Kept documents, through a noun that only this test knows: what a new one costs.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use millrace_broker::{Broker, MoveTaskStatus, Outgoing, SharedQueue, StartMoveTask};
-use millrace_core::MessageId;
+use millrace_broker::{
+    Broker, DOCUMENT_BYTES_MAX, Expected, KeptChange, KeptError, KeptFigures, Purpose,
+};
 use millrace_journal::{GroupCommit, SimFileSystem};
 
-use crate::support::{content, create, drain_ten, fill_segments, message, open, run};
+use crate::support::{create, fill_segments, open, run};
 
-const DIR: &str = "/journal";
-/// More than are appended again under one lock.
-const SENDS: u32 = 150;
+const NOTES: &str = "notes";
 
-/// Sends messages whose deduplication ids are numbers; returns the ids that are answered.
-fn send_all(
-    log: &GroupCommit,
-    broker: &Broker,
-    queue: &SharedQueue,
-    first: u128,
-) -> Vec<MessageId> {
-    let content = content("x");
-    let send = |number: u32| {
-        let (deduplication_id, id) = (number.to_string(), first + u128::from(number));
-        let sent = Outgoing {
-            id: MessageId::from_random(id),
-            group: Some("g"),
-            deduplication_id: Some(&deduplication_id),
-            ..message("x", &content)
-        };
-        run(log, broker.send(queue, &[sent])).unwrap()[0].id
-    };
-    (0..SENDS).map(send).collect()
+/// A note, typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Note {
+    text: String,
+    is_done: bool,
 }
 
-/// Makes the segments go that hold what was done so far.
-fn drop_segments(log: &GroupCommit, broker: &Broker) {
-    let before = log.tail().segment();
-    let filler = fill_segments(log, broker);
-    run(log, broker.delete_queue(&filler)).unwrap();
-    for _ in 0..20 {
-        broker.maintain();
-        while log.commit_step() {}
+impl Note {
+    fn new(text: &str) -> Note {
+        Note { text: text.to_owned(), is_done: false }
     }
-    assert!(log.segments()[0].id > before, "{before} is gone");
+
+    fn bytes(&self) -> Vec<u8> {
+        format!("{}{}", u8::from(self.is_done), self.text).into_bytes()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Note {
+        let text = std::str::from_utf8(bytes).unwrap();
+        Note { text: text[1..].to_owned(), is_done: text.starts_with('1') }
+    }
 }
 
-fn restart(
-    fs: &SimFileSystem,
-    log: Arc<GroupCommit>,
-    broker: Arc<Broker>,
-) -> (Arc<GroupCommit>, Arc<Broker>) {
+/// The collection, typed.
+struct Notes<'b>(&'b Broker, &'b GroupCommit);
+
+impl Notes<'_> {
+    fn put(&self, key: &str, note: &Note) {
+        let changed =
+            self.0.change_kept(&[KeptChange::put(NOTES, key, &note.bytes())], Purpose::Store);
+        self.commit(changed.unwrap());
+    }
+
+    fn get(&self, key: &str) -> Option<Note> {
+        self.0.kept(NOTES, key).map(|document| Note::of_bytes(&document.bytes))
+    }
+
+    /// Of two that finish the same note one is refused.
+    fn finish(&self, key: &str, version: u64) -> Result<(), KeptError> {
+        let done = Note { is_done: true, ..self.get(key).unwrap() }.bytes();
+        let change = KeptChange::put(NOTES, key, &done).if_it_is(Expected::Version(version));
+        self.0.change_kept(&[change], Purpose::Store).map(|ticket| self.commit(ticket))
+    }
+
+    fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+        let found = self.0.scan_kept(NOTES, prefix, after, limit);
+        found.into_iter().map(|(key, _)| key).collect()
+    }
+
+    fn commit(&self, ticket: millrace_journal::Ticket) {
+        run(self.1, self.0.committed(Some(ticket))).unwrap();
+    }
+}
+
+fn opened(fs: &Arc<SimFileSystem>) -> (Arc<GroupCommit>, Arc<Broker>) {
+    open(fs.clone(), Path::new("/journal"))
+}
+
+#[test]
+fn documents_are_put_found_changed_once_and_deleted() {
+    let (log, broker) = opened(&Arc::new(SimFileSystem::new(1)));
+    let notes = Notes(&broker, &log);
+    for key in ["b/1", "a/2", "b/2", "b/3", "c"] {
+        notes.put(key, &Note::new(key));
+    }
+
+    assert_eq!(notes.get("a/2"), Some(Note::new("a/2")));
+    assert_eq!(notes.get("a"), None);
+    assert_eq!(notes.keys("b/", None, 2), ["b/1", "b/2"]);
+    assert_eq!(notes.keys("b/", Some("b/2"), 2), ["b/3"]);
+    assert_eq!(notes.keys("b/", Some("a/2"), 1), ["b/1"], "what comes after the prefix");
+    assert_eq!(notes.keys("", Some("c"), 9), [""; 0]);
+
+    let version = broker.kept(NOTES, "b/2").unwrap().version;
+    notes.finish("b/2", version).unwrap();
+    assert!(notes.get("b/2").unwrap().is_done);
+    assert!(matches!(notes.finish("b/2", version), Err(KeptError::Changed { .. })));
+    let figures = KeptFigures { documents: 5, bytes: 2 * (4 * 3 + 1) + 5 };
+    assert_eq!(broker.kept_figures()[NOTES], figures);
+
+    broker.change_kept(&[KeptChange::delete(NOTES, "b/2")], Purpose::Reclaim).unwrap();
+    assert_eq!(notes.get("b/2"), None);
+    let absent = KeptChange::put(NOTES, "c", b"0").if_it_is(Expected::Absent);
+    assert!(broker.change_kept(&[absent], Purpose::Store).is_err());
     broker.close();
-    drop((log, broker));
-    open(Arc::new(fs.clone()), Path::new(DIR))
 }
 
 #[test]
-fn sends_are_remembered_though_their_segments_are_gone() {
-    const NAMES: [&str; 2] = ["a.fifo", "b.fifo"];
-    let fs = SimFileSystem::new(1);
-    let (log, broker) = open(Arc::new(fs.clone()), Path::new(DIR));
-    let sent = NAMES.map(|name| {
-        let queue = create(&log, &broker, name);
-        let sent = send_all(&log, &broker, &queue, 0);
-        while queue.counts().total() > 0 {
-            drain_ten(&log, &broker, &queue);
+fn several_changes_are_made_together_or_not_at_all() {
+    let fs = Arc::new(SimFileSystem::new(1));
+    let (log, broker) = opened(&fs);
+    let notes = Notes(&broker, &log);
+    notes.put("old", &Note::new("old"));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = seen.clone();
+    let listener = move |key: &str, to: Option<&[u8]>| {
+        told.lock().unwrap().push((key.to_owned(), to.map(Note::of_bytes)));
+    };
+    broker.watch_kept(NOTES, Box::new(listener));
+    let new = Note::new("new").bytes();
+    let rename = |absent: &'static str| {
+        [
+            KeptChange::delete(NOTES, "old"),
+            KeptChange::put(NOTES, absent, &new).if_it_is(Expected::Absent),
+            KeptChange::put("others", "o", b"o"),
+        ]
+    };
+
+    assert!(broker.change_kept(&rename("old"), Purpose::Store).is_err(), "as it was before all");
+    assert!(seen.lock().unwrap().is_empty() && notes.get("old").is_some());
+    let large = vec![0; DOCUMENT_BYTES_MAX + 1];
+    for change in [KeptChange::put(NOTES, "", b""), KeptChange::put(NOTES, "large", &large)] {
+        assert!(broker.change_kept(&[change], Purpose::Store).is_err());
+    }
+    notes.commit(broker.change_kept(&rename("new"), Purpose::Store).unwrap());
+
+    let changes = [("old".to_owned(), None), ("new".to_owned(), Some(Note::new("new")))];
+    assert_eq!(*seen.lock().unwrap(), changes);
+    broker.close();
+    drop((broker, log));
+    let (log, broker) = opened(&fs);
+    let notes = Notes(&broker, &log);
+    assert_eq!(notes.keys("", None, 9), ["new"]);
+    assert_eq!(&*broker.kept("others", "o").unwrap().bytes, b"o");
+    broker.close();
+}
+
+#[test]
+fn documents_outlive_the_segments_that_they_were_written_to() {
+    let fs = Arc::new(SimFileSystem::new(1));
+    let (log, broker) = opened(&fs);
+    let notes = Notes(&broker, &log);
+    for number in 0..1_200 {
+        notes.put(&format!("{number:04}"), &Note::new("kept"));
+    }
+    notes.put("gone", &Note::new("gone"));
+    broker.change_kept(&[KeptChange::delete(NOTES, "gone")], Purpose::Reclaim).unwrap();
+    let version = broker.kept(NOTES, "0007").unwrap().version;
+    let first = log.segments()[0].id;
+    for _ in 0..3 {
+        let filler = fill_segments(&log, &broker);
+        run(&log, broker.delete_queue(&filler)).unwrap();
+        for _ in 0..30 {
+            broker.maintain();
+            while log.commit_step() {}
         }
-        sent
-    });
-    drop_segments(&log, &broker);
-
-    let (log, broker) = restart(&fs, log, broker);
-
-    for (name, sent) in NAMES.into_iter().zip(sent) {
-        let queue = broker.queue("us-east-1", "000000000000", name).unwrap();
-        assert_eq!(send_all(&log, &broker, &queue, 1_000), sent, "{name}");
-        assert_eq!(queue.counts().total(), 0, "{name}");
     }
-}
+    assert!(log.segments()[0].id.0 > first.0 + 3, "{:?}", log.segments());
+    assert_eq!(broker.kept(NOTES, "0007").unwrap().version, version, "it did not change");
+    broker.close();
+    drop((broker, log));
 
-#[test]
-fn a_move_task_goes_on_though_its_segment_is_gone() {
-    let fs = SimFileSystem::new(1);
-    let (log, broker) = open(Arc::new(fs.clone()), Path::new(DIR));
-    let [dead, jobs] = ["dead", "jobs"].map(|name| create(&log, &broker, name));
-    for body in ["first", "second"] {
-        run(&log, broker.send(&dead, &[message(body, &content(body))])).unwrap();
-    }
-    let (source, destination) = (dead.key().clone(), Some(jobs.key().clone()));
-    let start = StartMoveTask { source, destination, max_per_second: Some(1) };
-    run(&log, broker.start_move_task(&start)).unwrap();
-    broker.maintain();
-    drop_segments(&log, &broker);
-
-    let (_log, broker) = restart(&fs, log, broker);
-
-    let [task] = &broker.move_tasks(&start.source, 10)[..] else { panic!("one task") };
-    assert_eq!((task.status, task.moved), (MoveTaskStatus::Running, 1));
+    let (log, broker) = opened(&fs);
+    let notes = Notes(&broker, &log);
+    assert_eq!(notes.keys("", None, 2_000).len(), 1_200);
+    assert_eq!((notes.get("1199"), notes.get("gone")), (Some(Note::new("kept")), None));
+    create(&log, &broker, "q");
+    run(&log, broker.reset()).unwrap();
+    assert!(broker.kept_figures().is_empty());
+    broker.close();
+    drop((broker, log));
+    let (_log, broker) = opened(&fs);
+    assert!(broker.kept_figures().is_empty(), "after a reset and a start");
+    broker.close();
 }

@@ -59,6 +59,11 @@ impl<'a> Record<'a> {
             },
             12 => return Some(Record::MoveTask { json: rest }),
             13 => Record::Secret(input.array()?),
+            14 => {
+                let (collection, key) = (input.text()?, input.text()?);
+                return Some(Record::Kept { collection, key, bytes: input.0 });
+            }
+            15 => Record::KeptDeleted { collection: input.text()?, key: input.text()? },
             _ => return None,
         };
         input.0.is_empty().then_some(record)

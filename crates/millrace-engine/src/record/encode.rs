@@ -108,9 +108,17 @@ pub fn remembered(
     out.extend_from_slice(&dedup.to_le_bytes());
 }
 
-pub fn move_task(out: &mut Vec<u8>, json: &[u8]) {
-    out.push(12);
-    out.extend_from_slice(json);
+pub fn kept(out: &mut Vec<u8>, collection: &str, key: &str, bytes: &[u8]) {
+    out.push(14);
+    put_text(out, collection);
+    put_text(out, key);
+    out.extend_from_slice(bytes);
+}
+
+pub fn kept_deleted(out: &mut Vec<u8>, collection: &str, key: &str) {
+    out.push(15);
+    put_text(out, collection);
+    put_text(out, key);
 }
 
 pub fn secret(out: &mut Vec<u8>, secret: &[u8; 16]) {

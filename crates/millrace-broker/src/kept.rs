@@ -1,0 +1,355 @@
+//! Kept documents: everything small and durable that is not a message, by collection and key.
+//!
+//! A collection belongs to one noun, such as move tasks, whose typed view knows what the bytes
+//! mean. Documents are in memory as a whole; each change is one record in the journal, and several
+//! changes, with records of queues beside them, are one batch: after a crash all of it is there or
+//! nothing. What is read may not be committed yet: a change is durable once its ticket is.
+//!
+//! The lock of the documents is taken last, after those of move tasks and queues.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millrace_engine::{KeptDocument, record};
+use millrace_journal::{Position, Purpose, Record, Ticket};
+use thiserror::Error;
+
+use crate::broker::Broker;
+use crate::error::BrokerError;
+
+/// Bytes of one document. A batch of them must fit into the journal's queue of changes.
+pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the name of a collection, or of a key.
+pub const KEY_BYTES_MAX: usize = 1_024;
+
+/// Documents that are appended again under one lock.
+const AGAIN_AT_A_TIME: usize = 500;
+
+/// A document as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    pub bytes: Arc<[u8]>,
+    /// Differs from that of every earlier content of the key. Of this run of the server only.
+    pub version: u64,
+}
+
+/// One change of a document.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptChange<'a> {
+    pub collection: &'a str,
+    pub key: &'a str,
+    /// The state in which the document must be.
+    pub expected: Expected,
+    /// The new content; `None` deletes the document.
+    pub to: Option<&'a [u8]>,
+}
+
+/// The state in which a document must be for it to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    Any,
+    Absent,
+    Version(u64),
+}
+
+/// Why documents were not changed.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum KeptError {
+    /// The document is not in the state that was expected.
+    #[error("{collection}/{key} was changed meanwhile")]
+    Changed { collection: String, key: String },
+    #[error("a document has {bytes} bytes, limit {DOCUMENT_BYTES_MAX}")]
+    TooLarge { bytes: usize },
+    #[error("the name of a collection or a key has 1 to {KEY_BYTES_MAX} bytes")]
+    InvalidKey,
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+}
+
+impl From<KeptError> for BrokerError {
+    fn from(error: KeptError) -> BrokerError {
+        match error {
+            KeptError::Broker(error) => error,
+            error => BrokerError::Internal(error.to_string()),
+        }
+    }
+}
+
+/// Called with each document of a collection that was changed, in order: key and new content.
+/// It must not use the documents.
+pub type KeptListener = Box<dyn Fn(&str, Option<&[u8]>) + Send + Sync>;
+
+/// How much a collection holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptFigures {
+    pub documents: u64,
+    /// Keys and contents.
+    pub bytes: u64,
+}
+
+/// All documents.
+#[derive(Default)]
+pub(crate) struct Kept(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    collections: BTreeMap<String, BTreeMap<String, Stored>>,
+    last_version: u64,
+    listeners: Vec<(String, KeptListener)>,
+}
+
+struct Stored {
+    bytes: Arc<[u8]>,
+    version: u64,
+    /// Where its record stands.
+    position: u64,
+}
+
+/// Changes that were checked, and are made once their records are appended.
+pub(crate) struct Pending<'k, 'c> {
+    state: MutexGuard<'k, State>,
+    changes: &'c [KeptChange<'c>],
+    indexes: Vec<Vec<u8>>,
+}
+
+impl<'a> KeptChange<'a> {
+    /// Stores a document, whatever is there.
+    pub fn put(collection: &'a str, key: &'a str, bytes: &'a [u8]) -> KeptChange<'a> {
+        KeptChange { collection, key, expected: Expected::Any, to: Some(bytes) }
+    }
+
+    /// Deletes a document, if it is there.
+    pub fn delete(collection: &'a str, key: &'a str) -> KeptChange<'a> {
+        KeptChange { collection, key, expected: Expected::Any, to: None }
+    }
+
+    /// The same, only if the document is in that state.
+    #[must_use]
+    pub fn if_it_is(self, expected: Expected) -> KeptChange<'a> {
+        KeptChange { expected, ..self }
+    }
+
+    fn index(&self) -> Vec<u8> {
+        let mut index = Vec::new();
+        match self.to {
+            Some(bytes) => record::kept(&mut index, self.collection, self.key, bytes),
+            None => record::kept_deleted(&mut index, self.collection, self.key),
+        }
+        index
+    }
+}
+
+impl Broker {
+    /// The document of that key.
+    pub fn kept(&self, collection: &str, key: &str) -> Option<Document> {
+        let state = self.kept.lock();
+        let stored = state.collections.get(collection)?.get(key)?;
+        Some(stored.document())
+    }
+
+    /// Up to `limit` documents whose keys begin with `prefix`, by key, from behind `after` on.
+    pub fn scan_kept(
+        &self,
+        collection: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Vec<(String, Document)> {
+        let state = self.kept.lock();
+        let Some(documents) = state.collections.get(collection) else { return Vec::new() };
+        let first = after.map_or(prefix, |after| after.max(prefix));
+        let found = documents.range::<str, _>((Bound::Included(first), Bound::Unbounded));
+        let found = found.skip_while(|(key, _)| after.is_some_and(|after| key.as_str() <= after));
+        let found = found.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
+        found.map(|(key, stored)| (key.clone(), stored.document())).collect()
+    }
+
+    /// Makes all changes, or none, as one batch. They are durable once the ticket is committed.
+    pub fn change_kept(
+        &self,
+        changes: &[KeptChange<'_>],
+        purpose: Purpose,
+    ) -> Result<Ticket, KeptError> {
+        let bytes = changes.iter().map(|change| change.index().len() + 64).sum();
+        let reservation = self.log.reserve(bytes, purpose).map_err(BrokerError::from)?;
+        let pending = self.kept.begin(changes)?;
+        let mut positions = Vec::with_capacity(changes.len());
+        let records: Vec<_> = pending.records().collect();
+        let ticket = self.log.append(reservation, &records, &mut positions);
+        drop(records);
+        pending.appended(&positions);
+        Ok(ticket)
+    }
+
+    /// Calls `listener` after each change of a collection from now on.
+    pub fn watch_kept(&self, collection: &str, listener: KeptListener) {
+        self.kept.lock().listeners.push((collection.to_owned(), listener));
+    }
+
+    /// How much each collection holds.
+    pub fn kept_figures(&self) -> BTreeMap<String, KeptFigures> {
+        let state = self.kept.lock();
+        let figures = state.collections.iter().map(|(collection, documents)| {
+            let bytes =
+                documents.iter().map(|(key, stored)| (key.len() + stored.bytes.len()) as u64);
+            let figures = KeptFigures { documents: documents.len() as u64, bytes: bytes.sum() };
+            (collection.clone(), figures)
+        });
+        figures.collect()
+    }
+
+    /// Deletes all documents (test mode).
+    pub(crate) fn forget_kept(&self) -> Result<Option<Ticket>, KeptError> {
+        let collections: Vec<String> = self.kept.lock().collections.keys().cloned().collect();
+        let mut latest = None;
+        for collection in collections {
+            let documents = self.scan_kept(&collection, "", None, usize::MAX);
+            for documents in documents.chunks(AGAIN_AT_A_TIME) {
+                let deleted = documents.iter().map(|(key, _)| KeptChange::delete(&collection, key));
+                latest = Some(self.change_kept(&deleted.collect::<Vec<_>>(), Purpose::Reclaim)?);
+            }
+        }
+        Ok(latest)
+    }
+}
+
+impl Kept {
+    pub(crate) fn new(replayed: BTreeMap<(String, String), KeptDocument>) -> Kept {
+        let mut state = State::default();
+        for ((collection, key), KeptDocument { bytes, position }) in replayed {
+            state.last_version += 1;
+            let stored = Stored { bytes, version: state.last_version, position };
+            state.collections.entry(collection).or_default().insert(key, stored);
+        }
+        Kept(Mutex::new(state))
+    }
+
+    /// Checks changes. Nobody else changes documents until they are made.
+    pub(crate) fn begin<'c>(
+        &self,
+        changes: &'c [KeptChange<'c>],
+    ) -> Result<Pending<'_, 'c>, KeptError> {
+        let state = self.lock();
+        changes.iter().try_for_each(|change| state.check(change))?;
+        let indexes = changes.iter().map(KeptChange::index).collect();
+        Ok(Pending { state, changes, indexes })
+    }
+
+    /// Bytes of the records of documents that stand before some position.
+    pub(crate) fn bytes_before(&self, is_before: impl Fn(u64) -> bool) -> u64 {
+        let state = self.lock();
+        let stored = state.collections.values().flatten();
+        let stored = stored.filter(|(_, stored)| is_before(stored.position));
+        stored.map(|(key, stored)| (key.len() + stored.bytes.len()) as u64).sum()
+    }
+
+    /// Appends documents again whose records are about to go.
+    pub(crate) fn append_again(
+        &self,
+        is_before: impl Fn(u64) -> bool,
+        append: impl Fn(&[u8]) -> Result<u64, BrokerError>,
+    ) -> Result<(), BrokerError> {
+        // Others get the lock between two pieces.
+        loop {
+            let mut appended = 0;
+            let mut state = self.lock();
+            for (collection, documents) in &mut state.collections {
+                let documents = documents.iter_mut();
+                for (key, stored) in documents.filter(|(_, stored)| is_before(stored.position)) {
+                    if appended == AGAIN_AT_A_TIME {
+                        break;
+                    }
+                    let index = KeptChange::put(collection, key, &stored.bytes).index();
+                    stored.position = append(&index)?;
+                    appended += 1;
+                }
+            }
+            if appended < AGAIN_AT_A_TIME {
+                return Ok(());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn check(&self, change: &KeptChange<'_>) -> Result<(), KeptError> {
+        let KeptChange { collection, key, expected, to } = *change;
+        let is_named = |name: &str| (1..=KEY_BYTES_MAX).contains(&name.len());
+        if !is_named(collection) || !is_named(key) {
+            return Err(KeptError::InvalidKey);
+        }
+        if let Some(bytes) = to.map(<[u8]>::len).filter(|bytes| *bytes > DOCUMENT_BYTES_MAX) {
+            return Err(KeptError::TooLarge { bytes });
+        }
+        let stored = self.collections.get(collection).and_then(|documents| documents.get(key));
+        let is_as_expected = match expected {
+            Expected::Any => true,
+            Expected::Absent => stored.is_none(),
+            Expected::Version(version) => stored.is_some_and(|stored| stored.version == version),
+        };
+        if !is_as_expected {
+            let (collection, key) = (collection.to_owned(), key.to_owned());
+            return Err(KeptError::Changed { collection, key });
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, change: &KeptChange<'_>, position: u64) {
+        let KeptChange { collection, key, to, .. } = *change;
+        match to {
+            Some(bytes) => {
+                self.last_version += 1;
+                let stored = Stored { bytes: bytes.into(), version: self.last_version, position };
+                let documents = match self.collections.entry(collection.to_owned()) {
+                    Entry::Occupied(entry) => entry.into_mut(),
+                    Entry::Vacant(entry) => entry.insert(BTreeMap::new()),
+                };
+                documents.insert(key.to_owned(), stored);
+            }
+            None => {
+                if let Some(documents) = self.collections.get_mut(collection) {
+                    documents.remove(key);
+                    if documents.is_empty() {
+                        self.collections.remove(collection);
+                    }
+                }
+            }
+        }
+        let listeners = self.listeners.iter().filter(|(of, _)| of == collection);
+        listeners.for_each(|(_, listener)| listener(key, to));
+    }
+}
+
+impl Stored {
+    fn document(&self) -> Document {
+        Document { bytes: self.bytes.clone(), version: self.version }
+    }
+}
+
+impl Pending<'_, '_> {
+    /// The records of the changes, one each, in their order.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        self.indexes.iter().map(|index| Record { index, payload: &[] })
+    }
+
+    /// Makes the changes, whose records stand there.
+    pub(crate) fn appended(mut self, positions: &[Position]) {
+        for (change, position) in self.changes.iter().zip(positions) {
+            self.state.make(change, position.0);
+        }
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
