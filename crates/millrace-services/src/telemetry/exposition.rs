@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, JournalStats, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US};
+use millrace_broker::{Broker, JournalStats, KeptFigures, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -38,6 +38,22 @@ impl Server {
         Series::new("millrace_journal_poisoned", help)
             .gauge(encoder, u64::from(stats.poison.is_some()))?;
         encode_syncs(encoder, &stats)
+    }
+
+    fn encode_kept(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let kept = self.broker.kept_figures();
+        // Without any there would be no sample, and nothing that says what the series is.
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let of = |figure: fn(&KeptFigures) -> u64| {
+            let all = kept.iter();
+            all.map(move |(name, figures)| ([("collection", name.as_str())], figure(figures)))
+        };
+        Series::new("millrace_kept_documents", "Small durable things that are not messages")
+            .gauges(encoder, of(|figures| figures.documents))?;
+        Series::bytes("millrace_kept", "Memory of their keys and contents")
+            .gauges(encoder, of(|figures| figures.bytes))
     }
 
     fn encode_monitoring(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -94,6 +110,7 @@ impl fmt::Debug for Server {
 impl Collector for Server {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_journal(&mut encoder)?;
+        self.encode_kept(&mut encoder)?;
         self.encode_monitoring(&mut encoder)?;
         encode_process(&mut encoder)
     }
