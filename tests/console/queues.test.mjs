@@ -144,6 +144,22 @@ test("a queue that is deleted and created again is shown again", onPage(async (p
   await hasText(page.locator("#live"), "Live");
 }));
 
+test("deleting a dead-letter queue warns of the queues that use it", onPage(async (page) => {
+  await createQueue("morgue");
+  await createQueue("ward", { RedrivePolicy: JSON.stringify({ deadLetterTargetArn: arn("morgue"), maxReceiveCount: 2 }) });
+  for (const [name, isUsed] of [["morgue", true], ["ward", false]]) {
+    const asked = page.waitForResponse((response) => response.url().includes("/ListDeadLetterSourceQueues"));
+    await page.goto(`${server.console}/queues?filter=${name}`);
+    await row(page, name).getByRole("checkbox").check();
+    await page.getByRole("button", { name: "Delete" }).click();
+    await asked;
+    const notice = page.getByRole("dialog").getByText("Other queues send their dead letters to");
+    if (isUsed) await notice.waitFor();
+    assert.equal(await notice.isVisible(), isUsed);
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  }
+}));
+
 test("purging and deleting need the queue's name", onPage(async (page) => {
   const QueueUrl = await createQueue("ballast");
   await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: "x" }));

@@ -328,7 +328,9 @@ export function endDialog(verb, keys, done) {
   confirmDialog({
     title: `${verb === "purge" ? "Purge" : "Delete"} ${what}`,
     text: verb === "purge" ? "All messages are dropped, those in flight and delayed as well." : `${isOne ? "The queue and all its" : "The queues and all their"} messages are gone for good.`,
-    details: isOne ? null : h("ul", { class: "names", tabindex: "0", "aria-label": "Queues" }, places.map((place) => h("li", {}, place.name, placeLine(place)))),
+    details: h("div", {},
+      isOne ? null : h("ul", { class: "names", tabindex: "0", "aria-label": "Queues" }, places.map((place) => h("li", {}, place.name, placeLine(place)))),
+      verb === "delete" ? sourcesNotice(places) : null),
     phrase: isOne ? what : `${verb} ${what}`,
     submit: verb === "purge" ? "Purge" : "Delete",
     command: () => places.map((place) => command("sqs", action, { QueueUrl: queueUrl(place) }, place.region, place)).join("\n"),
@@ -345,6 +347,20 @@ export function endDialog(verb, keys, done) {
       done();
     },
   });
+}
+
+/** A warning, shown once it is known that other queues send their dead letters to one of these. */
+function sourcesNotice(places) {
+  const notice = h("p", { class: "notice warn", hidden: true });
+  const asked = places.slice(0, MAX_REASONS);
+  const sources = (place) => call("sqs", "ListDeadLetterSourceQueues", { QueueUrl: queueUrl(place) }, place).then((answer) => answer.queueUrls?.length ?? 0, () => 0);
+  Promise.all(asked.map(sources)).then((counts) => {
+    const used = asked.filter((_, index) => counts[index]).map((place) => place.name);
+    if (!used.length) return;
+    notice.textContent = `Other queues send their dead letters to ${used.join(", ")}. Without it their messages stay where they are, however often they are received.`;
+    notice.hidden = false;
+  });
+  return notice;
 }
 
 /** A form for a queue in one of `options`. */

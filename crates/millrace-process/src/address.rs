@@ -42,7 +42,7 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, AddressError> {
     }
     let malformed = || AddressError::Malformed(text.to_owned());
     let (host, port) = text.rsplit_once(':').ok_or_else(malformed)?;
-    if host.is_empty() || port.parse::<u16>().is_err() {
+    if host.is_empty() || host.contains('/') || port.parse::<u16>().is_err() {
         return Err(malformed());
     }
     let found: Vec<SocketAddr> = match text.to_socket_addrs() {
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn what_cannot_be_an_address_is_refused_with_examples() {
         for wrong in
-            ["", ":", "localhost", "127.0.0.1", "99999", ":99999", "+80", "a:b", "http://x"]
+            ["", ":", "localhost", "127.0.0.1", "99999", ":99999", "+80", "a:b", "http://x:4566"]
         {
             let error = listen_address(wrong).unwrap_err();
             assert!(matches!(error, AddressError::Malformed(_)), "{wrong}: {error}");

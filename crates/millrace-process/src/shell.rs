@@ -20,6 +20,22 @@ use clap_complete::{
 /// with that prefix.
 const VARIABLE: &str = "_MILLRACE_COMPLETE";
 
+/// Where the script for bash asks the program.
+const BASH_ASKS: &str = "    COMPREPLY=( $( \\\n";
+/// Bash splits words at colons and equal signs, so that a URL is several: they are joined again.
+const BASH_JOINS: &str = r#"    local joined=() at last
+    for at in "${!words[@]}"; do
+        last=$(( ${#joined[@]} - 1 ))
+        if (( at > 0 )) && [[ ${words[at]} =~ ^[:=]+$ || ${words[at - 1]} =~ ^[:=]+$ ]]; then
+            joined[last]+=${words[at]}
+            if (( at <= COMP_CWORD )); then (( _CLAP_COMPLETE_INDEX -= 1 )); fi
+        else
+            joined+=("${words[at]}")
+        fi
+    done
+    words=("${joined[@]}")
+"#;
+
 /// Flags of `completions`.
 #[derive(Args, Debug)]
 pub struct CompletionsFlags {
@@ -52,7 +68,11 @@ pub fn print_completions(program: &str, flags: &CompletionsFlags) -> io::Result<
         .completer(&flags.shell.to_string())
         .ok_or_else(|| io::Error::other("there are no completions for this shell"))?;
     shell.write_registration(VARIABLE, program, program, program, &mut script)?;
-    io::stdout().lock().write_all(&script)
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    if flags.shell == Shell::Bash {
+        script = script.replacen(BASH_ASKS, &format!("{BASH_JOINS}{BASH_ASKS}"), 1);
+    }
+    io::stdout().lock().write_all(script.as_bytes())
 }
 
 /// Writes the manual pages of a program.

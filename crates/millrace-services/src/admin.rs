@@ -34,7 +34,8 @@ const PEEKS_AT_A_TIME: usize = 2;
 const ADVANCE_MAX_S: f64 = 315_360_000.0;
 
 /// Paths with their methods, and whether only servers for tests have them.
-const PATHS: [(&str, &str, bool); 6] = [
+const PATHS: [(&str, &str, bool); 7] = [
+    ("/_millrace/backup", "POST", false),
     ("/_millrace/metrics/delete", "POST", false),
     ("/_millrace/queues", "POST", false),
     ("/_millrace/queues/find", "POST", false),
@@ -199,12 +200,14 @@ impl Admin {
 fn peek<'a>(queue_url: Option<&'a str>, parameters: &Parameters<'_>) -> Result<Peek<'a>, ApiError> {
     let flag = |name: &str| matches!(parameters.get(name), Some("true" | "True" | "1"));
     let limit = parameters.get("Limit").map_or(Ok(usize::MAX), str::parse);
+    let limit = limit.ok().filter(|limit| *limit > 0);
     let from = parameters.get("From").map_or(Some(BrowseCursor::default()), BrowseCursor::decode);
     Ok(Peek {
         queue_url,
         shows_in_flight: flag("ShowInvisible"),
         shows_delayed: flag("ShowDelayed"),
-        limit: limit.map_err(|_| ApiError::invalid_parameter_value("Limit must be a number."))?,
+        limit: limit
+            .ok_or_else(|| ApiError::invalid_parameter_value("Limit must be a number above 0."))?,
         from: from.ok_or_else(|| {
             ApiError::invalid_parameter_value("From must be what x-millrace-next said.")
         })?,

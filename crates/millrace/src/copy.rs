@@ -138,7 +138,8 @@ impl Copy {
         }
         let broken = "reading the backup that the server sends";
         let mut archive = Archive::new(archive);
-        for entry in archive.entries().context(broken)? {
+        // Raw: a long name, which the server never sends, would be read into memory, however long.
+        for entry in archive.entries().context(broken)?.raw(true) {
             let mut entry = entry.context(broken)?;
             let path = entry.path().context(broken)?.into_owned();
             if path == Path::new(END) {

@@ -23,7 +23,10 @@ pub(crate) fn check(flags: &DataFlags, format: Format) -> anyhow::Result<()> {
     match print_report(flags, format).context(Unchecked)?.corruption {
         // Its journal may end early, and be sound.
         None => crate::copy::refuse_unfinished(&flags.load()?.data),
-        Some(corruption) => bail!("{corruption}"),
+        Some(corruption) => {
+            crate::copy::refuse_unfinished(&flags.load()?.data)?;
+            bail!("{corruption}")
+        }
     }
 }
 

@@ -233,9 +233,10 @@ fn greet(config: &Config, addresses: &[SocketAddr], console: Option<&str>) {
     let endpoint = endpoint(config, *address);
     tell(&format!("Millrace {} serves Amazon SQS at {endpoint}\n", env!("CARGO_PKG_VERSION")));
     tell(&format!("    export AWS_ENDPOINT_URL={endpoint}"));
-    if config.credentials.is_empty() {
-        tell(&format!("    export AWS_REGION={0} AWS_DEFAULT_REGION={0}", config.region));
-        tell("    export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any");
+    tell(&format!("    export AWS_REGION={0} AWS_DEFAULT_REGION={0}", config.region));
+    match config.credentials.is_empty() {
+        true => tell("    export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any"),
+        false => tell("\nRequests must be signed with an access key of the configuration"),
     }
     if let Some(console) = console {
         tell(&format!("\nConsole: {console}"));

@@ -50,7 +50,10 @@ struct Contents {
 }
 
 /// The archive as its client takes it.
-struct Archive(mpsc::Receiver<Vec<u8>>);
+struct Archive {
+    pieces: mpsc::Receiver<Vec<u8>>,
+    broker: Arc<Broker>,
+}
 
 /// Sends what is written to it in pieces.
 struct Pieces {
@@ -92,7 +95,8 @@ impl Backups {
         let started = thread::Builder::new().name("backup".to_owned()).spawn(copy);
         started.map_err(|error| failed(&error))?;
         begun.await.map_err(|error| failed(&error))??;
-        let stream = Some(Box::new(Archive(pieces)) as Box<dyn BodyStream>);
+        let stream =
+            Some(Box::new(Archive { pieces, broker: self.broker.clone() }) as Box<dyn BodyStream>);
         let response = Response::new(200, "application/x-tar", Vec::new());
         Ok(Response { stream, admitted: Some(caller.tenant()), ..response })
     }
@@ -100,7 +104,9 @@ impl Backups {
 
 impl BodyStream for Archive {
     fn poll_next(&mut self, task: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        self.0.poll_recv(task)
+        let piece = std::task::ready!(self.pieces.poll_recv(task));
+        // A client that takes its time would hold up the end of the server.
+        Poll::Ready(piece.filter(|_| !self.broker.is_draining()))
     }
 }
 

@@ -84,6 +84,11 @@ async fn pages(sqs: &Sqs, prefix: &str) -> Result<Vec<Activity>, CallError> {
         })?;
         queues.extend(page.queues);
         match page.next {
+            // A server whose pages do not advance would never come to an end.
+            Some(last) if asked["after"].as_str().is_some_and(|after| *last <= *after) => {
+                let text = "the pages do not advance".to_owned();
+                return Err(CallError::new(CallErrorKind::Malformed, "malformed", text));
+            }
             Some(last) => asked["after"] = last.into(),
             None => return Ok(queues),
         }

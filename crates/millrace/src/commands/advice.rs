@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use millrace_client::sqs::Action;
-use millrace_client::transport::Answer;
+use millrace_client::transport::{Answer, TransportError};
 use millrace_client::{CallError, CallErrorKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,6 +14,9 @@ use super::connection::{Sqs, list, text};
 
 /// The longest wait for a server that can say more about a failure.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+const SPEAKS_TLS: &str =
+    "if the port speaks TLS, the URL must begin with https:// instead of http://";
 
 /// The answer to `/ready`, in which a console names its server.
 #[derive(Deserialize)]
@@ -36,10 +39,7 @@ impl Sqs {
             NoSuchQueue => self.of_missing_queue(parameters).await,
             Refused if error.code == "MethodNotAllowed" => self.of_console().await,
             Refused => of_refusal(&error, action, parameters),
-            Malformed if error.code == "not-http" => Some(
-                "if the port speaks TLS, the URL must begin with https:// instead of http://"
-                    .to_owned(),
-            ),
+            Malformed if error.code == "not-http" => Some(SPEAKS_TLS.to_owned()),
             Malformed => self.of_console().await,
             _ => None,
         };
@@ -98,16 +98,27 @@ impl Sqs {
         if name.is_empty() || self.is_amazon() {
             return None;
         }
+        let url_account = account_of(text(parameters, "QueueUrl"));
         let asked = json!({ "name": name });
         let found = timeout(PATIENCE, self.call_own_quietly("/_millrace/queues/find", &asked));
         let found = found.await.ok()?.ok()?;
-        Some(of_places(name, text(parameters, "QueueOwnerAWSAccountId"), &found))
+        let named_account = match text(parameters, "QueueOwnerAWSAccountId") {
+            "" => url_account.unwrap_or_default(),
+            account => account,
+        };
+        Some(of_places(name, named_account, &found))
     }
 }
 
 /// The URL of the server whose console has given this answer to `/ready`.
 pub(super) fn server_of_console(answer: &Answer) -> Option<String> {
     serde_json::from_slice::<Readiness>(&answer.body).ok()?.console_of
+}
+
+/// The account that a queue's URL names.
+fn account_of(url: &str) -> Option<&str> {
+    let account = url.rsplit('/').nth(1)?;
+    (account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit())).then_some(account)
 }
 
 /// Says where queues of a name are.
@@ -140,6 +151,14 @@ fn of_places(name: &str, named_account: &str, found: &Value) -> String {
         return format!("{asked}, where there is a queue {name} now");
     }
     format!("{asked}; there is a queue {name} in {}: use {}", all.join("; "), changes.join(" and "))
+}
+
+/// Says what to change about a connection that fails; also about one that is no HTTP.
+pub(super) fn of_connection(error: &TransportError) -> Option<String> {
+    match error {
+        TransportError::NotHttp(_) => Some(SPEAKS_TLS.to_owned()),
+        error => of_transport(&error.to_string()),
+    }
 }
 
 /// Says what to change about a connection that fails.
@@ -228,6 +247,13 @@ mod tests {
         let text = of_places("jobs", "", &found(json!([theirs])));
         assert!(text.contains("a key of account 111111111111"), "{text}");
         assert!(!text.contains("--region"), "{text}");
+    }
+
+    #[test]
+    fn account_of_a_url_is_its_second_last_part() {
+        assert_eq!(account_of("http://a:4566/111111111111/jobs"), Some("111111111111"));
+        assert_eq!(account_of("http://a:4566/jobs"), None);
+        assert_eq!(account_of("http://a/queue/us-east-1/111111111111/jobs"), Some("111111111111"));
     }
 
     #[test]

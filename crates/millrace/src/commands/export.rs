@@ -15,6 +15,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::connection::{ConnectionFlags, Next};
+use super::names::queue_names;
 use super::queue::messages_held;
 use super::receive::{Asked, delete, receive};
 use super::send::first_signal;
@@ -25,6 +26,7 @@ use millrace_process::visible;
 #[derive(Args, Debug)]
 pub(crate) struct ExportFlags {
     /// Name, URL or ARN
+    #[arg(add = queue_names())]
     queue: String,
     /// File to write, which only you may read [default: standard output]
     #[arg(long, short, value_name = "FILE")]

@@ -36,12 +36,32 @@ impl Form {
     pub(super) fn of(&self, message: &Value) -> String {
         match self {
             Form::Parts(parts) => {
-                let parts: Vec<&str> = parts.iter().map(|part| part.of(message)).collect();
-                parts.join("\t")
+                let of = |part: &Part| part.of(message);
+                match parts.as_slice() {
+                    [part] => of(part).to_owned(),
+                    parts => {
+                        parts.iter().map(|part| escaped(of(part))).collect::<Vec<_>>().join("\t")
+                    }
+                }
             }
             Form::Json => message.to_string(),
         }
     }
+}
+
+/// A part beside others: what separates parts and rows is escaped, so that a body forges none.
+fn escaped(part: &str) -> String {
+    let mut escaped = String::with_capacity(part.len());
+    for character in part.chars() {
+        match character {
+            '\\' => escaped.push_str("\\\\"),
+            '\t' => escaped.push_str("\\t"),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            character => escaped.push(character),
+        }
+    }
+    escaped
 }
 
 impl Part {

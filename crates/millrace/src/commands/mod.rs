@@ -33,6 +33,7 @@ use millrace_process::{CompletionsFlags, ManFlags, print_completions, write_manu
 use crate::{cli::Cli, end_soon::end_soon};
 pub(crate) use connection::ConnectionFlags;
 use connection::Sqs;
+pub(crate) use names::queue_names;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::Value;
 
@@ -42,6 +42,9 @@ impl<'a> Pages<'a> {
         };
         let (query, limit) = (self.query, most.min(PAGE));
         let shown = self.sqs.peek(self.url, &format!("Limit={limit}{query}{from}")).await?;
+        if self.is_begun && shown.next == self.next && self.next != Next::Untold {
+            bail!("the server's pages do not advance");
+        }
         self.next = shown.next.clone();
         self.is_begun = true;
         Ok(Some(shown))

@@ -9,7 +9,7 @@ use millrace_client::transport::Answer;
 use millrace_process::parse_duration;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::advice::server_of_console;
+use super::advice::{of_connection, server_of_console};
 use super::connection::{ConnectionFlags, Sqs};
 use crate::logging::tell;
 
@@ -56,7 +56,10 @@ async fn ask(sqs: &Sqs) -> Result<Answer, String> {
     match timeout(ANSWER, sqs.get("/ready")).await {
         Ok(Ok(answer)) if answer.status == 200 => Ok(answer),
         Ok(Ok(answer)) => Err(format!("it answered {}", answer.status)),
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Err(error)) => Err(match of_connection(&error) {
+            Some(advice) => format!("{error}\n{advice}"),
+            None => error.to_string(),
+        }),
         Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs())),
     }
 }

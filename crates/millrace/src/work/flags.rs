@@ -12,7 +12,7 @@ use super::values::{
     weighted_queue,
 };
 use crate::{
-    commands::ConnectionFlags,
+    commands::{ConnectionFlags, queue_names},
     config::{LogFormat, UsageError},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct WorkFlags {
     /// Queue to work off: name, URL or ARN. Several share the handlers by weight, 1 unless given
     #[arg(long, value_name = "NAME|URL|ARN[=WEIGHT]", required = true,
-        value_parser = weighted_queue)]
+        value_parser = weighted_queue, add = queue_names())]
     pub(crate) queue: Vec<WeightedQueue>,
     /// A message of a queue waits for those of all queues that are named before it
     #[arg(long)]
@@ -75,7 +75,7 @@ pub(crate) struct WorkFlags {
     pub(crate) health: Option<String>,
 
     /// Queue for messages that are rejected or fail too often: its name, URL or ARN
-    #[arg(long, value_name = "NAME|URL|ARN")]
+    #[arg(long, value_name = "NAME|URL|ARN", add = queue_names())]
     pub(crate) dead_letter_queue: Option<String>,
     /// Receives after which a message goes to the dead-letter queue [default: none, with --sqsd 10]
     #[arg(long, value_name = "NUMBER", requires = "dead_letter_queue",

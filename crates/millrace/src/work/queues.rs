@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use millrace_client::{
-    CallErrorKind, QueuePeer,
+    CallError, CallErrorKind, QueuePeer,
     iron::{IronOptions, IronPeer, IronVersion},
     sqs::{Protocol, SqsClient, SqsPeer},
     transport::TransportOptions,
@@ -65,17 +65,37 @@ async fn find_in_sqs(queue: &str, flags: &WorkFlags) -> anyhow::Result<Found> {
 async fn open(client: &SqsClient, queue: &str, flags: &WorkFlags) -> anyhow::Result<SqsPeer> {
     flags.connection.check_server(client, queue)?;
     let finding = || format!("finding the queue {queue} at {}", client.transport().endpoint());
-    let peer = SqsPeer::open(client.clone(), queue).await.with_context(finding)?;
+    let opened = SqsPeer::open(client.clone(), queue).await;
+    let peer = opened.map_err(advised).with_context(finding)?;
     if queue.contains("://") {
         // Nothing was asked yet. Who may receive need not be allowed to ask this.
         match peer.attributes(&["QueueArn"]).await {
             Err(error) if error.kind == CallErrorKind::NoSuchQueue => {
-                return Err(error).with_context(finding);
+                return Err(advised(error)).with_context(finding);
             }
             _ => {}
         }
     }
     Ok(peer)
+}
+
+/// Adds what to look at or to change.
+fn advised(mut error: CallError) -> CallError {
+    let advice = match error.kind {
+        CallErrorKind::NoSuchQueue => {
+            "`millrace queue list` shows the queues of a region and account, `millrace queue \
+             create` makes one"
+        }
+        CallErrorKind::Transport if error.message.contains("onnection refused") => {
+            "no server listens there: `millrace serve` starts one, --endpoint URL names another"
+        }
+        CallErrorKind::Refused if error.code == "MethodNotAllowed" => {
+            "this may be the port of the web console: `millrace ready` says where the server is"
+        }
+        _ => return error,
+    };
+    error.message = format!("{}\n{advice}", error.message);
+    error
 }
 
 /// What a queue gets from itself comes round for ever.
