@@ -1,8 +1,11 @@
 """Signatures, output that nobody reads, completions and manual pages."""
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -114,3 +117,28 @@ def test_files_of_the_aws_tools_are_found_below_home_and_bounded(millrace, tmp_p
     list_queues("~/keys", expect=0)
     assert "profile mine is in neither" in list_queues("~/other", expect=2).stderr
     assert "endless: line 2 is longer than 65536 bytes" in list_queues("~/endless", expect=2).stderr
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize("flag", ["--endpoint {}", "--endpoint={}"])
+def test_bash_completes_names_behind_a_url_that_it_has_split(server, millrace, new_name, flag, tmp_path):
+    name = new_name("completed")
+    millrace("queue", "create", name)
+    script = millrace("completions", "bash").stdout
+    words = f"millrace {flag.format(server.endpoint)} receive {name}".split()
+    # As bash does: colons and equal signs are words of their own.
+    split = [part for word in words for part in re.split(r"([:=]+)", word) if part]
+    call = "\n".join(
+        [
+            script,
+            "compopt() { return 1; }",
+            f"COMP_WORDS=({' '.join(map(shlex.quote, split))})",
+            f"COMP_CWORD={len(split) - 1}",
+            f"_clap_complete_millrace millrace {shlex.quote(split[-1])}",
+            'printf "%s\\n" "${COMPREPLY[@]}"',
+        ]
+    )
+    env = os.environ | {"PATH": f"{Path(binary()).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", call], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+
+    assert done.stdout.split() == [name], done.stderr
