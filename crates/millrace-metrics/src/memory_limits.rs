@@ -8,8 +8,8 @@ const EXPRESSION_POINTS: (usize, usize) = (5, 2);
 /// With less, no answer of GetMetricStatistics would fit.
 const POINTS_LEAST: usize = 10_000;
 const POINTS_MOST: usize = if cfg!(test) { 20_000 } else { 2_000_000 };
-/// A million series with names of 128 bytes.
-pub(crate) const NAME_BYTES_MOST: usize = if cfg!(test) { 2 << 20 } else { 640 << 20 };
+/// Some 900,000 series with short names.
+pub(crate) const NAME_BYTES_MOST: usize = if cfg!(test) { 2 << 20 } else { 512 << 20 };
 /// A few of the largest requests.
 const WAITING_BYTES_LEAST: usize = 8 << 20;
 const WAITING_BYTES_MOST: usize = 64 << 20;

@@ -200,14 +200,12 @@ impl Admin {
 fn peek<'a>(queue_url: Option<&'a str>, parameters: &Parameters<'_>) -> Result<Peek<'a>, ApiError> {
     let flag = |name: &str| matches!(parameters.get(name), Some("true" | "True" | "1"));
     let limit = parameters.get("Limit").map_or(Ok(usize::MAX), str::parse);
-    let limit = limit.ok().filter(|limit| *limit > 0);
     let from = parameters.get("From").map_or(Some(BrowseCursor::default()), BrowseCursor::decode);
     Ok(Peek {
         queue_url,
         shows_in_flight: flag("ShowInvisible"),
         shows_delayed: flag("ShowDelayed"),
-        limit: limit
-            .ok_or_else(|| ApiError::invalid_parameter_value("Limit must be a number above 0."))?,
+        limit: limit.map_err(|_| ApiError::invalid_parameter_value("Limit must be a number."))?,
         from: from.ok_or_else(|| {
             ApiError::invalid_parameter_value("From must be what x-millrace-next said.")
         })?,

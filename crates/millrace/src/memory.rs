@@ -12,8 +12,8 @@ use millrace_server::Limits;
 /// A batch of the largest messages fits, and what moves from one segment to another at a time.
 const WAITING_BYTES_LEAST: u64 = 8 << 20;
 
-/// What one read of metrics takes where there is enough memory.
-const METRICS_BYTES_MOST: u64 = 200 << 20;
+/// What metrics use at most: their names, and less for reads and what waits.
+const METRICS_BYTES_MOST: u64 = 512 << 20;
 
 /// A listener beside that of the clients has this part of each of its bounds.
 const SIDE_PART: usize = 4;

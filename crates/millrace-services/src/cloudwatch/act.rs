@@ -1,12 +1,11 @@
 //! What alarms do when their state changes.
 
-use std::io;
 use std::sync::Arc;
 
+use futures_executor::block_on;
 use millrace_broker::{Broker, BrokerError, Kind, NewContent, Outgoing};
 use millrace_core::{Arn, MessageId, md5};
 use millrace_metrics::alarm::{Change, Owed};
-use tokio::runtime::{Builder, Runtime};
 
 use super::alarms::{SharedBook, lock};
 use super::notification::Message;
@@ -30,8 +29,6 @@ pub(super) struct Actions {
     pub broker: Arc<Broker>,
     pub book: SharedBook,
     pub queue_access: QueueAccess,
-    /// Waits for commits: the threads that act have no runtime of their own.
-    pub runtime: Arc<Runtime>,
 }
 
 /// Tells the log that an alarm is in another state.
@@ -42,11 +39,6 @@ pub(super) fn announce(change: &Change) {
         to = change.alarm.state.name(),
         "alarm changed its state"
     );
-}
-
-/// A runtime for [`Actions`], without I/O and timers.
-pub(super) fn runtime() -> io::Result<Arc<Runtime>> {
-    Builder::new_current_thread().build().map(Arc::new)
 }
 
 impl Actions {
@@ -118,7 +110,8 @@ impl Actions {
             deduplication_id,
             delay_s: None,
         };
-        self.runtime.block_on(self.broker.send(&queue, &[outgoing]))?;
+        // It waits for a commit only, which wakes it from another thread.
+        block_on(self.broker.send(&queue, &[outgoing]))?;
         Ok(())
     }
 }
@@ -183,12 +176,7 @@ pub(super) mod tests {
         let owed = [owed.unwrap()];
         let book: SharedBook = Arc::new(Mutex::new(book));
         let queue_access = QueueAccess::Open;
-        let actions = Actions {
-            broker: broker(),
-            book: book.clone(),
-            queue_access,
-            runtime: runtime().unwrap(),
-        };
+        let actions = Actions { broker: broker(), book: book.clone(), queue_access };
 
         actions.act(&owed);
         actions.act(&owed);

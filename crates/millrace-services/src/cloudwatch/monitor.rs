@@ -20,7 +20,7 @@ use millrace_metrics::alarm::{AlarmBook, State};
 use millrace_metrics::{Interrupt, MetricStore, PinnedFile, StoreError};
 use tokio::sync::oneshot;
 
-use super::act::{self, Actions, QueueAccess};
+use super::act::{Actions, QueueAccess};
 use super::alarms::{SharedBook, lock};
 use super::jobs::{JOB_BYTES, Jobs};
 use super::queues::QueueMetrics;
@@ -125,7 +125,7 @@ impl Monitor {
         let shared = Arc::new(Shared {
             store,
             queues,
-            actions: Actions { broker, book, queue_access, runtime: act::runtime()? },
+            actions: Actions { broker, book, queue_access },
             reads: Arc::new(Jobs::new(waiting_bytes)),
             rounds: Rounds::default(),
             syncing: Mutex::new(()),

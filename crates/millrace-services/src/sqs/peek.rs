@@ -81,7 +81,9 @@ impl Sqs {
         };
         let (mut seen, mut seen_bytes, mut answer_bytes) = (0, 0, 0);
         self.broker.catch_up(&queue).await;
-        let mut shown = Shown { messages: Vec::new(), damaged: 0, next: Some(peek.from) };
+        // Pages of nothing would never end.
+        let next = (peek.limit > 0).then_some(peek.from);
+        let mut shown = Shown { messages: Vec::new(), damaged: 0, next };
         while let Some(from) = shown.next
             && shown.messages.len() < peek.limit
             && answer_bytes < ANSWER_BYTES_MAX
