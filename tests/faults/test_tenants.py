@@ -4,6 +4,8 @@ import json
 import threading
 import time
 
+import pytest
+
 from faults.rig import connect, read_response, rss_mb
 from faults.test_strangers import KEYS, MIB, ONE, TWO, call
 from support.sigv4 import Signer
@@ -127,3 +129,25 @@ def test_expressions_of_one_account_hold_little_memory_and_delay_no_other(make_s
     assert statuses == [200] * 40
     assert highest_mb < (MEMORY + 64 * MIB) / 1e6
     assert slowest_s < 2
+
+
+@pytest.mark.parametrize("who", ["strangers", "polls of another account"])
+def test_all_connections_are_taken_and_an_account_gets_one(make_server, who):
+    server = make_server(args=["--max-connections", "100"], config=KEYS, test=False)
+    for signer in (ONE, TWO):
+        assert call(server, "CreateQueue", {"QueueName": "q"}, signer) == 200
+    poll = signed(server, "AmazonSQS.ReceiveMessage", {"QueueUrl": "q", "WaitTimeSeconds": 20}, ONE)
+
+    held = [connect(server) for _ in range(150)]
+    if who != "strangers":
+        for connection in held:
+            try:
+                connection.sendall(poll)
+            except OSError:
+                pass  # Refused, or cut off for another.
+        time.sleep(0.5)  # They are let in, or not.
+    statuses = [call(server, "ListQueues", {}, TWO) for _ in range(5)]
+
+    assert statuses == [200] * 5
+    for connection in held:
+        connection.close()

@@ -42,6 +42,9 @@ const REFUSAL_LINGER: Duration = Duration::from_secs(1);
 /// How long accepting rests when the process is out of descriptors or memory.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
+/// Connections that may be open beyond the limit for a moment: others were cut off for them.
+const LEAVING_MAX: usize = 16;
+
 /// What a connection takes of memory by being there, measured with a margin: its task, its entries
 /// in the tables of worker and runtime.
 const PLAIN_BYTES: usize = 8 * 1024;
@@ -110,7 +113,9 @@ impl Acceptor {
 
     /// Hands a connection to a worker; gives it back if there are too many.
     async fn hand_over(&self, stream: TcpStream, peer: SocketAddr) -> Option<TcpStream> {
-        if self.lanes.open() >= self.max_connections {
+        let over = (self.lanes.open() + 1).saturating_sub(self.max_connections);
+        // Those that are cut off close in a moment.
+        if over > LEAVING_MAX || (over > 0 && !self.memory.cut_a_stranger()) {
             return Some(stream);
         }
         let lane = if self.is_tls { self.lanes.fewest() } else { self.lanes.first_with_time() }?;

@@ -335,7 +335,7 @@ mod tests {
     use crate::connection_memory::ConnectionMemory;
 
     fn share() -> Arc<Share> {
-        ConnectionMemory::new(usize::MAX / 8).admit(1).unwrap()
+        ConnectionMemory::new(usize::MAX / 8, usize::MAX).admit(1).unwrap()
     }
 
     fn held_bytes(budget: &Budget) -> usize {
@@ -450,7 +450,7 @@ mod tests {
     #[test]
     fn the_tenant_that_holds_most_makes_room_for_one_that_holds_less() {
         let budget = Budget::new(1_000_000);
-        let memory = ConnectionMemory::new(usize::MAX / 8);
+        let memory = ConnectionMemory::new(usize::MAX / 8, usize::MAX);
         let shares = [1, 1, 1, 2, 2].map(|tenant| {
             let share = memory.admit(1).unwrap();
             share.let_in(Tenant(tenant));

@@ -307,7 +307,7 @@ pub(crate) mod tests {
                 drain: drain.clone(),
             },
             limits: Limits::default(),
-            memory: ConnectionMemory::new(usize::MAX / 8),
+            memory: ConnectionMemory::new(usize::MAX / 8, usize::MAX),
             bodies: Budget::new(usize::MAX),
             answers: Budget::new(usize::MAX),
             timeouts,

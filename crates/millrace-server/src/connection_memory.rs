@@ -8,7 +8,9 @@
 //! to prove its caller.
 //!
 //! Connections that were let in are never cut off for others. They have at most three quarters, and
-//! a tenth more of which no tenant gets all: beyond, additional memory is refused.
+//! a tenth more of which no tenant gets all: beyond, additional memory is refused. The same holds
+//! for their number: where there are as many connections as may be, a stranger goes for a new one,
+//! and a tenant that has its share gets no further connection let in.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -37,8 +39,18 @@ pub(crate) struct ConnectionMemory {
     leaving_bytes: AtomicUsize,
     next: AtomicU64,
     strangers: Mutex<Strangers>,
-    /// Bytes of connections that were let in, by tenant.
-    tenants: Mutex<HashMap<Tenant, Arc<AtomicUsize>>>,
+    /// What connections that were let in hold, by tenant.
+    tenants: Mutex<HashMap<Tenant, Arc<Held>>>,
+    max_connections: usize,
+    /// Connections that were let in.
+    known_connections: AtomicUsize,
+}
+
+/// What the connections of a tenant that were let in hold.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: AtomicUsize,
+    connections: AtomicUsize,
 }
 
 /// In the order in which they are cut off: by rank, then by the order in which they came.
@@ -66,7 +78,9 @@ pub(crate) struct Share {
     has_sent_much: AtomicBool,
     is_claimed: AtomicBool,
     /// The tenant that was let in, and what all its connections hold.
-    tenant: OnceLock<(Tenant, Arc<AtomicUsize>)>,
+    tenant: OnceLock<(Tenant, Arc<Held>)>,
+    /// It counts as one that was let in.
+    counts: AtomicBool,
     is_cut: AtomicBool,
     /// What it held when it was cut off.
     cut_bytes: AtomicUsize,
@@ -82,7 +96,7 @@ pub(crate) struct Part {
 }
 
 impl ConnectionMemory {
-    pub(crate) fn new(limit_bytes: usize) -> Arc<ConnectionMemory> {
+    pub(crate) fn new(limit_bytes: usize, max_connections: usize) -> Arc<ConnectionMemory> {
         Arc::new(ConnectionMemory {
             limit_bytes,
             held_bytes: AtomicUsize::new(0),
@@ -91,6 +105,8 @@ impl ConnectionMemory {
             next: AtomicU64::new(0),
             strangers: Mutex::default(),
             tenants: Mutex::default(),
+            max_connections,
+            known_connections: AtomicUsize::new(0),
         })
     }
 
@@ -106,6 +122,7 @@ impl ConnectionMemory {
             has_sent_much: AtomicBool::new(false),
             is_claimed: AtomicBool::new(false),
             tenant: OnceLock::new(),
+            counts: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
             cut_bytes: AtomicUsize::new(0),
             alarm: Mutex::default(),
@@ -126,7 +143,19 @@ impl ConnectionMemory {
         may_take(of_tenant, known + before_last, self.limit_bytes / 4 * 3)
     }
 
-    fn bytes_of(&self, tenant: Tenant) -> Arc<AtomicUsize> {
+    fn has_room_for_one_more_of(&self, tenant: &Held) -> bool {
+        let connections = self.known_connections.load(Relaxed);
+        let most = self.max_connections - self.max_connections / 4;
+        may_take(tenant.connections.load(Relaxed), connections, most)
+    }
+
+    /// Cuts off the stranger that is the first to go; false if there is none.
+    pub(crate) fn cut_a_stranger(&self) -> bool {
+        let first = lock(&self.strangers).pop_first();
+        first.inspect(|(_, stranger)| stranger.cut()).is_some()
+    }
+
+    fn held_by(&self, tenant: Tenant) -> Arc<Held> {
         Arc::clone(lock(&self.tenants).entry(tenant).or_default())
     }
 
@@ -192,13 +221,18 @@ impl Share {
             return;
         }
         let memory = &*self.memory;
-        let (_, of_tenant) = self.tenant.get_or_init(|| (tenant, memory.bytes_of(tenant)));
+        let (_, of_tenant) = self.tenant.get_or_init(|| (tenant, memory.held_by(tenant)));
         let mut strangers = lock(&memory.strangers);
         let bytes = self.bytes.load(Relaxed);
         // If it is there no more, it was cut off.
-        if memory.has_room_for_known(bytes, of_tenant) && strangers.remove(&self.place()).is_some()
+        if memory.has_room_for_known(bytes, &of_tenant.bytes)
+            && memory.has_room_for_one_more_of(of_tenant)
+            && strangers.remove(&self.place()).is_some()
         {
-            of_tenant.fetch_add(bytes, Relaxed);
+            of_tenant.bytes.fetch_add(bytes, Relaxed);
+            of_tenant.connections.fetch_add(1, Relaxed);
+            memory.known_connections.fetch_add(1, Relaxed);
+            self.counts.store(true, Relaxed);
             self.is_stranger.store(false, Relaxed);
             memory.strange_bytes.fetch_sub(bytes, Relaxed);
         }
@@ -241,8 +275,8 @@ impl Share {
 
     /// What all connections of its tenant hold; none for strangers.
     fn bytes_of_tenant(&self) -> Option<&AtomicUsize> {
-        let (_, bytes) = self.tenant.get().filter(|_| !self.is_stranger())?;
-        Some(bytes)
+        let (_, held) = self.tenant.get().filter(|_| !self.is_stranger())?;
+        Some(&held.bytes)
     }
 
     pub(crate) fn is_stranger(&self) -> bool {
@@ -295,6 +329,12 @@ impl Share {
         strangers.remove(&self.place());
         let bytes = self.bytes.swap(0, Relaxed);
         self.uncount(bytes);
+        if self.counts.swap(false, Relaxed)
+            && let Some((_, held)) = self.tenant.get()
+        {
+            held.connections.fetch_sub(1, Relaxed);
+            self.memory.known_connections.fetch_sub(1, Relaxed);
+        }
         then(bytes);
     }
 
@@ -330,7 +370,7 @@ mod tests {
 
     #[test]
     fn strangers_have_half_and_the_oldest_makes_room() {
-        let memory = ConnectionMemory::new(1000);
+        let memory = ConnectionMemory::new(1000, usize::MAX);
         let [first, second] = [(); 2].map(|()| memory.admit(200).unwrap());
         assert!(second.grow(100));
 
@@ -351,7 +391,7 @@ mod tests {
 
     #[test]
     fn those_that_were_let_in_stay_and_are_refused_more_than_they_may_have() {
-        let memory = ConnectionMemory::new(1000);
+        let memory = ConnectionMemory::new(1000, usize::MAX);
         let let_in = |_| {
             let share = memory.admit(100).unwrap();
             share.let_in(Tenant::EVERYBODY);
@@ -372,7 +412,7 @@ mod tests {
 
     #[test]
     fn strangers_are_held_back_until_those_that_were_cut_off_have_left() {
-        let memory = ConnectionMemory::new(1000);
+        let memory = ConnectionMemory::new(1000, usize::MAX);
         let known = memory.admit(400).unwrap();
         known.let_in(Tenant::EVERYBODY);
         let old = memory.admit(400).unwrap();
@@ -388,7 +428,7 @@ mod tests {
 
     #[test]
     fn strangers_that_have_sent_much_go_first_and_those_with_a_known_key_last() {
-        let memory = ConnectionMemory::new(6 * MUCH_BYTES);
+        let memory = ConnectionMemory::new(6 * MUCH_BYTES, usize::MAX);
         let [claimed, little, much] = [(); 3].map(|()| memory.admit(100).unwrap());
         claimed.set_claimed();
         assert!(claimed.grow(MUCH_BYTES) && much.grow(MUCH_BYTES + 1));
@@ -413,7 +453,7 @@ mod tests {
 
     #[test]
     fn a_tenant_leaves_room_for_the_next() {
-        let memory = ConnectionMemory::new(100_000);
+        let memory = ConnectionMemory::new(100_000, usize::MAX);
         let let_in = |tenant| {
             let share = memory.admit(1_000).unwrap();
             share.let_in(Tenant(tenant));
@@ -431,13 +471,36 @@ mod tests {
         for share in first.iter().chain([&second]) {
             share.leave();
         }
-        let bytes = |tenant| memory.bytes_of(Tenant(tenant)).load(Relaxed);
+        let bytes = |tenant| memory.held_by(Tenant(tenant)).bytes.load(Relaxed);
         assert_eq!([bytes(1), bytes(2)], [0, 0]);
     }
 
     #[test]
+    fn a_tenant_gets_three_quarters_of_all_connections_let_in_and_leaves_some_for_the_next() {
+        let memory = ConnectionMemory::new(1_000_000, 40);
+        let let_in = |tenant| {
+            let share = memory.admit(1).unwrap();
+            share.let_in(Tenant(tenant));
+            share
+        };
+        let first: Vec<_> = (0..40).map(|_| let_in(1)).collect();
+        assert_eq!(first.iter().filter(|share| share.is_stranger()).count(), 10);
+
+        assert!(memory.cut_a_stranger(), "for a new one");
+        let second = let_in(2);
+
+        assert!(!second.is_stranger() && first[30].is_cut());
+        for share in first.iter().chain([&second]) {
+            share.leave();
+        }
+        assert!(!memory.cut_a_stranger());
+        assert_eq!(memory.known_connections.load(Relaxed), 0);
+        assert_eq!(memory.held_by(Tenant(1)).connections.load(Relaxed), 0);
+    }
+
+    #[test]
     fn parts_are_given_back() {
-        let memory = ConnectionMemory::new(1000);
+        let memory = ConnectionMemory::new(1000, usize::MAX);
         let share = memory.admit(100).unwrap();
         let part = share.part(300).unwrap();
         share.let_in(Tenant::EVERYBODY);

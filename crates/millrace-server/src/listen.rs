@@ -156,7 +156,7 @@ impl Server {
                 hooks: hooks.clone(),
                 drain: drain.clone(),
             },
-            memory: ConnectionMemory::new(limits.max_connection_bytes),
+            memory: ConnectionMemory::new(limits.max_connection_bytes, limits.max_connections),
             bodies: Budget::new(limits.max_unfinished_bytes),
             answers: Budget::new(limits.max_untaken_bytes),
             limits,

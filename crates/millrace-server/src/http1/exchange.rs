@@ -131,6 +131,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
                 // Strangers would have been refused by now.
                 context.let_in_waiting(&request);
             }
+            // Where its tenant has its share, it stays a stranger's, and may have to go.
+            if context.share.is_stranger() {
+                context.deadline.register(task.waker());
+                if context.share.is_cut() {
+                    return Poll::Ready(Err(Closed::NoMemory));
+                }
+            }
             match read_ahead(task) {
                 Ok(()) => Poll::Pending,
                 Err(closed) => Poll::Ready(Err(closed)),
