@@ -13,7 +13,7 @@ import { dataTable, headCell } from "./table.js";
 
 const COLUMNS = [
   { id: "name", title: "Name", kind: "name", first: "ascending" },
-  { id: "region", title: "Region", first: "ascending", text: (row) => row.region },
+  { id: "region", title: "Region", kind: "nowrap", first: "ascending", text: (row) => row.region },
   { id: "available", title: "Available", kind: "number", text: (row) => count(row.available) },
   { id: "in_flight", title: "In flight", kind: "number", text: (row) => count(row.in_flight) },
   { id: "delayed", title: "Delayed", kind: "number", text: (row) => count(row.delayed) },

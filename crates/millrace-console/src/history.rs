@@ -118,10 +118,18 @@ impl Histories {
     }
 
     /// Notes what the metrics know of the time that nobody watched. `started` is when the process
-    /// began to serve.
-    pub(crate) fn fill(&mut self, view: &View, minutes: Vec<Minute>, started: Timestamp) {
+    /// began to serve, `created` when the queue was created, if there is only one.
+    pub(crate) fn fill(
+        &mut self,
+        view: &View,
+        minutes: Vec<Minute>,
+        (started, created): (Timestamp, Timestamp),
+    ) {
         let Some(history) = self.0.get_mut(view) else { return };
         history.minutes = minutes;
+        for minute in &mut history.minutes {
+            minute.begin = minute.begin.max(created).min(minute.end);
+        }
         // Nothing is known from before the start: the first minute is as long as the process is old.
         if let [first] = &mut *history.minutes {
             first.begin = first.begin.max(started).min(first.end);
@@ -187,7 +195,7 @@ mod tests {
         let mut histories = Histories::default();
         let history = histories.0.entry(view.clone()).or_default();
         history.points = points.iter().map(|at| second(*at)).collect();
-        histories.fill(&view, minutes, Timestamp(0));
+        histories.fill(&view, minutes, (Timestamp(0), Timestamp(0)));
         (histories, view)
     }
 
@@ -212,9 +220,22 @@ mod tests {
         let (mut histories, view) = histories(&[], Vec::new());
         let open = Minute { end: Timestamp(30_000), ..minute(0, 50.0) };
 
-        histories.fill(&view, vec![open], Timestamp(20_000));
+        histories.fill(&view, vec![open], (Timestamp(20_000), Timestamp(0)));
 
         assert_eq!(shown(&(histories, view)), [(20, 5.0), (30, 5.0)]);
+    }
+
+    #[test]
+    fn nothing_is_shown_of_the_time_before_a_queue_was_created() {
+        let (mut histories, view) = histories(&[], Vec::new());
+
+        histories.fill(
+            &view,
+            vec![minute(0, 40.0), minute(60, 60.0)],
+            (Timestamp(0), Timestamp(20_000)),
+        );
+
+        assert_eq!(shown(&(histories, view)), [(20, 1.0), (60, 1.0), (120, 1.0)]);
     }
 
     #[test]

@@ -203,7 +203,12 @@ impl Live {
         match tokio::time::timeout(MINUTES_WITHIN, minutes).await {
             Ok(Ok(minutes)) => {
                 let started = self.surroundings.started();
-                self.shared().histories.fill(view, minutes, started);
+                let created = match &view.part {
+                    Part::Queue(key) => sample.find(key).map(|looked| looked.definition.created_ms),
+                    _ => None,
+                };
+                let since = (started, Timestamp(created.unwrap_or_default()));
+                self.shared().histories.fill(view, minutes, since);
             }
             Ok(Err(error)) => {
                 tracing::debug!(error = %error.message, "the minutes before were not read");

@@ -288,7 +288,7 @@ const SECRETS: [&str; 4] = ["--sign", "--iron-token", "--header", "--push"];
 
 /// The command for the record: without directories of this machine, and without secrets.
 fn command_line(arguments: impl Iterator<Item = String>) -> String {
-    let mut shown = vec!["millrace".to_owned()];
+    let mut shown = vec!["millrace-bench".to_owned()];
     let mut is_secret = false;
     for argument in arguments.skip(1) {
         shown.push(match argument.split_once('=') {
@@ -337,20 +337,20 @@ mod tests {
         };
 
         assert_eq!(
-            shown(&["/home/me/millrace", "bench", "pc", "--sign", "a:b", "--fail-if", "p99>1s"]),
-            "millrace bench pc --sign … --fail-if 'p99>1s'"
+            shown(&["/home/me/millrace-bench", "pc", "--sign", "a:b", "--fail-if", "p99>1s"]),
+            "millrace-bench pc --sign … --fail-if 'p99>1s'"
         );
-        assert_eq!(shown(&["m", "--sign=a:b"]), "millrace --sign=…");
+        assert_eq!(shown(&["m", "--sign=a:b"]), "millrace-bench --sign=…");
         for url in ["http://h/a?key=secret", "http://h/a#secret"] {
-            assert_eq!(shown(&["m", "--versus", url]), "millrace --versus http://h/a");
+            assert_eq!(shown(&["m", "--versus", url]), "millrace-bench --versus http://h/a");
             assert_eq!(
                 shown(&["m", &format!("--endpoint={url}")]),
-                "millrace --endpoint=http://h/a"
+                "millrace-bench --endpoint=http://h/a"
             );
         }
-        assert_eq!(shown(&["m", "--endpoint=http://u:p@h"]), "millrace --endpoint=…");
-        assert_eq!(shown(&["m", "--iron-token", "t"]), "millrace --iron-token …");
-        assert_eq!(shown(&["m", "--sign", "env"]), "millrace --sign env");
+        assert_eq!(shown(&["m", "--endpoint=http://u:p@h"]), "millrace-bench --endpoint=…");
+        assert_eq!(shown(&["m", "--iron-token", "t"]), "millrace-bench --iron-token …");
+        assert_eq!(shown(&["m", "--sign", "env"]), "millrace-bench --sign env");
     }
 
     #[test]
