@@ -203,7 +203,7 @@ impl Broker {
         }
     }
 
-    /// Whether the server is about to stop.
+    /// Returns true once the server is about to stop.
     pub fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::SeqCst)
     }

@@ -103,7 +103,7 @@ impl Broker {
         Ok(self.look_at(queue, view)?.ok())
     }
 
-    /// What has become of the messages at these places; none of one that has left. Nothing is read
+    /// The states of the messages at these places; `None` for one that has left. Nothing is read
     /// back.
     pub fn states(
         &self,

@@ -83,7 +83,7 @@ impl From<KeptError> for BrokerError {
 /// It must not use the documents.
 pub type KeptListener = Box<dyn Fn(&str, Option<&[u8]>) + Send + Sync>;
 
-/// How much a collection holds.
+/// The size of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptFigures {
     pub documents: u64,
@@ -190,7 +190,7 @@ impl Broker {
         self.kept.lock().listeners.push((collection.to_owned(), listener));
     }
 
-    /// How much each collection holds.
+    /// Returns the size of each collection.
     pub fn kept_figures(&self) -> BTreeMap<String, KeptFigures> {
         let state = self.kept.lock();
         let figures = state.collections.iter().map(|(collection, documents)| {

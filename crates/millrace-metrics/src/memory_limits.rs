@@ -1,4 +1,4 @@
-//! How much memory metrics take at most.
+//! Limits of the memory that metrics take.
 
 /// Bytes of a data point that is read, with its summary; distributions weigh more.
 const POINT_BYTES: usize = 100;

@@ -116,14 +116,14 @@ impl MetricStore {
         })
     }
 
-    /// Sets how much memory metrics may take.
+    /// Sets the limits of the memory that metrics take.
     #[must_use]
     pub fn with_memory_limits(self, memory_limits: MemoryLimits) -> MetricStore {
         self.inner_mut().catalog.set_name_bytes_max(memory_limits.name_bytes);
         MetricStore { memory_limits, ..self }
     }
 
-    /// How much memory metrics may take.
+    /// Returns the limits of the memory that metrics take.
     pub fn memory_limits(&self) -> MemoryLimits {
         self.memory_limits
     }

@@ -36,7 +36,7 @@ pub(crate) fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// What an answer that is no success says, for people: the error's code and text, whatever it is
+/// The text of an answer that is no success, for people: the error's code and text, whatever it is
 /// written in; else the beginning of it.
 pub(crate) fn refusal(status: u16, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);

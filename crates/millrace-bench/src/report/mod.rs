@@ -67,7 +67,7 @@ pub(crate) struct Shape {
     pub(crate) expected: String,
     pub(crate) measured: String,
     pub(crate) holds: bool,
-    /// Whether a miss says something: it is larger than what two runs of this length differ by.
+    /// Returns true if a miss is larger than the difference between two runs of this length.
     pub(crate) is_judged: bool,
     /// By which share of what is expected it was missed; infinite where chance makes no miss, none
     /// where it is no number.
@@ -75,7 +75,7 @@ pub(crate) struct Shape {
     pub(crate) shortfall: Option<f64>,
 }
 
-/// What a shape came to.
+/// The outcome of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Holds,
@@ -243,7 +243,7 @@ impl Series {
 }
 
 impl Shape {
-    /// Whether something showed that is no number.
+    /// Something showed that is no number.
     pub(crate) fn new(expected: &str, measured: String, holds: bool) -> Shape {
         let expected = expected.to_owned();
         Shape { expected, measured, holds, is_judged: true, shortfall: None }

@@ -1,5 +1,7 @@
 //! SEARCH, as expressions call it.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::math::budget::Budget;
 use crate::math::search;
