@@ -194,6 +194,14 @@ fn of_transport(message: &str) -> Option<String> {
     Some(advice.to_owned())
 }
 
+/// Attributes of queues and the values that SQS allows.
+const RANGES: [(&str, &str); 4] = [
+    ("VisibilityTimeout", "0s to 12h"),
+    ("MessageRetentionPeriod", "60s to 14d"),
+    ("ReceiveMessageWaitTimeSeconds", "0s to 20s"),
+    ("DelaySeconds", "0s to 15m"),
+];
+
 /// Says what to change about a request that a server refuses.
 fn of_refusal(error: &CallError, action: Action, parameters: &Value) -> Option<String> {
     let queue = text(parameters, "QueueUrl").rsplit('/').next().unwrap_or_default();
@@ -221,6 +229,10 @@ fn of_refusal(error: &CallError, action: Action, parameters: &Value) -> Option<S
             let name = text(parameters, "QueueName");
             format!("millrace queue show {name} shows what it has, millrace queue set changes it")
         }
+        () if message.contains("Invalid value for the parameter") => {
+            let (name, range) = RANGES.iter().find(|(name, _)| message.contains(name))?;
+            format!("{name} may be {range}")
+        }
         () if error.code.contains("ReceiptHandle") => {
             "a receipt handle comes from a receive of this queue: millrace receive --show handle"
                 .to_owned()
@@ -247,6 +259,14 @@ mod tests {
         let text = of_places("jobs", "", &found(json!([theirs])));
         assert!(text.contains("a key of account 111111111111"), "{text}");
         assert!(!text.contains("--region"), "{text}");
+    }
+
+    #[test]
+    fn values_that_are_refused_are_answered_with_the_range() {
+        let message = "Invalid value for the parameter VisibilityTimeout.";
+        let error = CallError::new(CallErrorKind::Refused, "InvalidAttributeValue", message);
+        let advice = of_refusal(&error, Action::SET_QUEUE_ATTRIBUTES, &Value::Null);
+        assert_eq!(advice.as_deref(), Some("VisibilityTimeout may be 0s to 12h"));
     }
 
     #[test]
