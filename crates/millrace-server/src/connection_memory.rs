@@ -143,10 +143,14 @@ impl ConnectionMemory {
         may_take(of_tenant, known + before_last, self.limit_bytes / 4 * 3)
     }
 
-    fn has_room_for_one_more_of(&self, tenant: &Held) -> bool {
+    /// Where callers are not told apart, nobody has to be left room.
+    fn has_room_for_one_more_of(&self, (tenant, held): &(Tenant, Arc<Held>)) -> bool {
+        if *tenant == Tenant::EVERYBODY {
+            return true;
+        }
         let connections = self.known_connections.load(Relaxed);
         let most = self.max_connections - self.max_connections / 4;
-        may_take(tenant.connections.load(Relaxed), connections, most)
+        may_take(held.connections.load(Relaxed), connections, most)
     }
 
     /// Cuts off the stranger that is the first to go; false if there is none.
@@ -221,12 +225,13 @@ impl Share {
             return;
         }
         let memory = &*self.memory;
-        let (_, of_tenant) = self.tenant.get_or_init(|| (tenant, memory.held_by(tenant)));
+        let tenant = self.tenant.get_or_init(|| (tenant, memory.held_by(tenant)));
+        let of_tenant = &tenant.1;
         let mut strangers = lock(&memory.strangers);
         let bytes = self.bytes.load(Relaxed);
         // If it is there no more, it was cut off.
         if memory.has_room_for_known(bytes, &of_tenant.bytes)
-            && memory.has_room_for_one_more_of(of_tenant)
+            && memory.has_room_for_one_more_of(tenant)
             && strangers.remove(&self.place()).is_some()
         {
             of_tenant.bytes.fetch_add(bytes, Relaxed);

@@ -29,7 +29,7 @@ use super::writer::Writer;
 
 /// Threads that answer clients: while the jobs of one account keep one busy, others have another.
 const READERS: usize = 2;
-const READER_NICENESS: i32 = 10;
+const READER_NICENESS: i32 = 5;
 /// Scrapes that may wait; beyond, they are told to come back.
 const SCRAPES_WAITING: usize = 16;
 
