@@ -1,4 +1,4 @@
-// What is done with messages: delete some, move one, download one.
+// Actions on messages: delete some, move one, download one.
 
 import { ActionError, call, queueUrl, toast } from "./actions.js";
 import { command } from "./cli.js";

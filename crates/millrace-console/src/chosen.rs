@@ -87,7 +87,7 @@ fn find(
     broker.states(queue, &places)
 }
 
-/// Whether a message in this state comes back by itself.
+/// Returns true if a message in this state comes back by itself.
 fn is_timed(state: MessageState) -> bool {
     matches!(state, MessageState::InFlight | MessageState::Delayed)
 }

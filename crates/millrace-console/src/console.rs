@@ -190,7 +190,7 @@ impl Console {
         response
     }
 
-    /// How many alarms that the viewer may see are in alarm.
+    /// The number of alarms in alarm that the viewer may see.
     fn in_alarm(&self, account: Option<&str>) -> u64 {
         let by_account = self.services.in_alarm();
         match account {
@@ -277,7 +277,7 @@ impl Console {
         message.map(|message| json_response(200, &message)).map_err(|error| of_broker(&error))
     }
 
-    /// What `look` says of messages that the body names.
+    /// The result of `look` for the messages that the body names.
     fn chosen(
         &self,
         request: &Request<'_>,

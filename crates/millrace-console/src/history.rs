@@ -16,7 +16,7 @@ use crate::view::{Part, View};
 const KEPT: usize = 300;
 /// Points farther apart leave a gap that the metrics may fill: their minutes, and some seconds.
 const UNWATCHED_MS: u64 = 75_000;
-/// How far back a chart goes.
+/// The time span of a chart.
 pub(crate) const SHOWN: Duration = Duration::from_secs(KEPT as u64);
 /// Things of which points are kept. Beyond, the account that looks at most loses the one that it has
 /// not looked at for longest.
@@ -102,7 +102,7 @@ impl Histories {
         }
     }
 
-    /// Whether there is time before `now` that nobody watched.
+    /// Returns true if there is time before `now` that nobody watched.
     pub(crate) fn has_gaps(&self, view: &View, now: Timestamp) -> bool {
         if matches!(view.part, Part::Queues(_) | Part::Server) {
             return false;

@@ -32,7 +32,7 @@ const KEPT_SAMPLES: usize = 5;
 /// How long they are kept when nobody looks: they hold queues that are deleted meanwhile. Pages
 /// without a stream ask every five seconds, and are told rates since the sample before.
 const KEPT_FOR: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 15_000 });
-/// How long a first look waits for the minutes before it.
+/// The longest wait of a first look for the minutes before it.
 const MINUTES_WITHIN: Duration = Duration::from_millis(700);
 /// Events that a browser may be behind; then it misses some and gets all changes at once later.
 const MAX_BEHIND: usize = 2;

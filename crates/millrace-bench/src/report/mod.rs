@@ -249,7 +249,7 @@ impl Shape {
         Shape { expected, measured, holds, is_judged: true, shortfall: None }
     }
 
-    /// Whether a figure came to what is expected; `shortfall` is the share that it lacks, zero or
+    /// A figure came to what is expected, or not; `shortfall` is the share that it lacks, zero or
     /// less if it does not.
     pub(crate) fn of_figure(expected: &str, measured: String, shortfall: f64) -> Shape {
         let shape = Shape::new(expected, measured, shortfall <= 0.0);
