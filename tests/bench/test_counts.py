@@ -68,6 +68,6 @@ def test_what_a_server_still_holds_that_died_at_the_end_of_a_run_is_not_lost(mak
         out, err = run.communicate(timeout=100)
 
     assert run.returncode == 1
-    assert b"the server is gone" in err and b"lost" not in err, err
+    assert b"the server is gone" in err and b"lost" not in err, err.decode()
     metrics = {metric["name"]: metric["value"] for metric in json.loads(out)["metrics"]}
     assert metrics["pc.single.lost"] == 0

@@ -45,6 +45,10 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 /// Connections that may be open beyond the limit for a moment: others were cut off for them.
 const LEAVING_MAX: usize = 16;
 
+/// How long accepting rests while more than that are about to close, and how often.
+const LEAVING_REST: Duration = Duration::from_millis(1);
+const LEAVING_RESTS: usize = 1_000;
+
 /// What a connection takes of memory by being there, measured with a margin: its task, its entries
 /// in the tables of worker and runtime.
 const PLAIN_BYTES: usize = 8 * 1024;
@@ -111,10 +115,22 @@ impl Acceptor {
         }
     }
 
+    /// How many connections there would be beyond the limit with one more. Those that were cut off
+    /// close in a moment, on a busy machine in a longer one.
+    async fn wait_for_leaving(&self) -> usize {
+        let over = || (self.lanes.open() + 1).saturating_sub(self.max_connections);
+        for _ in 0..LEAVING_RESTS {
+            if over() <= LEAVING_MAX {
+                break;
+            }
+            tokio::time::sleep(LEAVING_REST).await;
+        }
+        over()
+    }
+
     /// Hands a connection to a worker; gives it back if there are too many.
     async fn hand_over(&self, stream: TcpStream, peer: SocketAddr) -> Option<TcpStream> {
-        let over = (self.lanes.open() + 1).saturating_sub(self.max_connections);
-        // Those that are cut off close in a moment.
+        let over = self.wait_for_leaving().await;
         if over > LEAVING_MAX || (over > 0 && !self.memory.cut_a_stranger()) {
             return Some(stream);
         }
