@@ -124,18 +124,53 @@ def test_key_ids_without_their_secret_hold_little_memory(make_server, say):
     check_attack(server, server.port, "claimed streams", lambda: call(server, "ListQueues", {}, ONE), say, sent)
 
 
+def kept_heads(first_stream, value_bytes) -> bytes:
+    """Requests each of which adds an entry to the table of headers, beside a large header."""
+    streams = b""
+    for n in range(112):
+        stream = first_stream + 2 * n
+        head = REQUEST + literal("f", "x" * value_bytes) + literal("a", f"{n:03}", first=b"\x40")
+        streams += frame(HEADERS, END_STREAM, stream, head[:16_384])
+        for at in range(16_384, len(head), 16_384):
+            is_last = at + 16_384 >= len(head)
+            streams += frame(CONTINUATION, END_HEADERS if is_last else 0, stream, head[at : at + 16_384])
+    return streams
+
+
 def test_heads_that_the_table_of_headers_keeps_alive_are_counted(make_server, say):
     """An entry of the table, which is small, keeps the whole head that it came in."""
     server = make_server(config=KEYS + LIMITS, test=False)
-    streams = b""
-    for n in range(112):
-        head = REQUEST + literal("f", "x" * 60_000) + literal("a", f"{n:03}", first=b"\x40")
-        streams += frame(HEADERS, END_STREAM, 2 * n + 1, head[:16_384])
-        for at in range(16_384, len(head), 16_384):
-            is_last = at + 16_384 >= len(head)
-            streams += frame(CONTINUATION, END_HEADERS if is_last else 0, 2 * n + 1, head[at : at + 16_384])
-    sent = (150, PREFACE + frame(SETTINGS) + streams)
+    sent = (150, PREFACE + frame(SETTINGS) + kept_heads(1, 60_000))
     check_attack(server, server.port, "kept heads", lambda: call(server, "ListQueues", {}, ONE), say, sent)
+
+
+def test_heads_that_the_table_keeps_alive_are_counted_of_those_that_were_let_in(make_server, say):
+    """Without keys everybody is let in."""
+    server = make_server(config=LIMITS, test=False)
+    list_queues = b"\x82\x86\x41\x01a" + literal(":path", "/?Action=ListQueues")
+    hello = PREFACE + frame(SETTINGS) + frame(HEADERS, END_STREAM | END_HEADERS, 1, list_queues)
+    highest_mb, statuses, held = [], [], []
+    for n in range(300):
+        connection = connect(server, timeout=5)
+        try:
+            connection.sendall(hello)
+            # Frames of settings, then the answer, which lets it in.
+            answer = b""
+            while b"ListQueuesResult" not in answer:
+                answer += connection.recv(65_536) or b"ListQueuesResult, not: closed"
+            connection.sendall(kept_heads(3, 60_000))
+        except OSError:
+            pass  # Cut off: it holds too much.
+        held.append(connection)
+        if n % 10 == 9:
+            statuses.append(call(server, "ListQueues", {}))
+            highest_mb.append(rss_mb(server))
+
+    say(f"{max(highest_mb):.0f} MB at most, {len(statuses)} calls beside it")
+    assert set(statuses) == {200}
+    assert max(highest_mb) < (MEMORY + 64 * MIB) / 1e6
+    for connection in held:
+        connection.close()
 
 
 def literal(name: str, value: str, first=b"\0") -> bytes:

@@ -7,6 +7,7 @@
 
 mod convert;
 mod ending;
+mod header_table;
 mod io;
 
 use std::{
@@ -98,6 +99,8 @@ where
     let connection = Builder::new(Spawner)
         .max_concurrent_streams(context.limits.max_streams)
         .max_header_list_size(u32::try_from(context.limits.max_head_bytes).unwrap_or(u32::MAX))
+        // See `header_table`.
+        .header_table_size(0)
         .auto_date_header(false)
         .serve_connection(
             Io::new(io, unread, Arc::clone(&has_begun), Arc::clone(&context.share)),

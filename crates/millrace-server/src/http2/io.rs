@@ -13,6 +13,7 @@ use std::{
 use hyper::rt::{Executor, Read, ReadBufCursor, Write};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::header_table::HeaderTable;
 use crate::{connection_memory::Share, scratch};
 
 /// Runs hyper's streams as tasks of the worker's runtime, which drops those that are left.
@@ -39,12 +40,12 @@ pub(super) struct Io<T> {
     share: Arc<Share>,
     /// What a stranger may have read before its streams are looked at.
     turn_bytes: usize,
-    /// What a stranger has sent, as far as it is counted as held.
+    header_table: HeaderTable,
+    /// Counted as held: what a stranger has sent, then what the header table keeps alive.
     pinned_bytes: usize,
 }
 
-/// Bound of what is counted of a stranger's past requests. An entry of h2's table of headers takes
-/// 33 of 4,096 bytes at least, and keeps the whole head alive that it came in: 64 KiB at most.
+/// Bound of what is counted of a stranger's past requests: what the header table may keep alive.
 const PINNED_BYTES_MAX: usize = 4096 / 33 * (64 << 10);
 
 /// What is read of a stranger until its streams are looked at, and counted: h2 takes all that it
@@ -66,6 +67,7 @@ impl<T> Io<T> {
             has_begun,
             share,
             turn_bytes: STRANGE_TURN_BYTES,
+            header_table: HeaderTable::new(),
             pinned_bytes: 0,
         }
     }
@@ -83,18 +85,20 @@ impl<T> Io<T> {
         Some(self.turn_bytes)
     }
 
-    /// Counts what was read of a stranger, until the service has let it in.
+    /// Counts all that a stranger has sent. Of a caller that was let in, what its header table
+    /// keeps alive.
     fn count(&mut self, bytes: usize) -> io::Result<()> {
         self.turn_bytes = self.turn_bytes.saturating_sub(bytes);
-        if !self.share.is_stranger() {
-            self.share.shrink(std::mem::take(&mut self.pinned_bytes));
-            return Ok(());
+        let pinned_bytes = match self.share.is_stranger() {
+            true => (self.pinned_bytes + bytes).min(PINNED_BYTES_MAX),
+            false => self.header_table.pinned_bytes(),
+        };
+        if pinned_bytes <= self.pinned_bytes {
+            self.share.shrink(self.pinned_bytes - pinned_bytes);
+        } else if !self.share.grow(pinned_bytes - self.pinned_bytes) {
+            return Err(io::Error::other("no memory for what the client sends"));
         }
-        let more = bytes.min(PINNED_BYTES_MAX - self.pinned_bytes);
-        if !self.share.grow(more) {
-            return Err(io::Error::other("no memory for what a stranger sends"));
-        }
-        self.pinned_bytes += more;
+        self.pinned_bytes = pinned_bytes;
         Ok(())
     }
 }
@@ -107,10 +111,12 @@ impl<T: AsyncRead + Unpin> Read for Io<T> {
     ) -> Poll<io::Result<()>> {
         let Some(room) = self.room(task) else { return Poll::Pending };
         let room = room.min(buffer.remaining());
-        let before = &self.unread[self.used..];
+        let Io { io, unread, used, header_table, .. } = &mut *self;
+        let before = &unread[*used..];
         if !before.is_empty() {
             let count = before.len().min(room);
             buffer.put_slice(&before[..count]);
+            header_table.follow(&before[..count]);
             self.used += count;
             if self.used == self.unread.len() {
                 self.unread = Vec::new();
@@ -118,8 +124,10 @@ impl<T: AsyncRead + Unpin> Read for Io<T> {
             }
             return Poll::Ready(self.count(count));
         }
-        let io = Pin::new(&mut self.io);
-        let count = ready!(scratch::poll_read(io, task, room, |bytes| buffer.put_slice(bytes)))?;
+        let count = ready!(scratch::poll_read(Pin::new(io), task, room, |bytes| {
+            header_table.follow(bytes);
+            buffer.put_slice(bytes);
+        }))?;
         self.has_begun.store(true, Relaxed);
         Poll::Ready(self.count(count))
     }
