@@ -113,6 +113,9 @@ impl HeaderTable {
             } else {
                 self.fragment_bytes -= 1;
                 self.take_block_byte(first);
+                let skipped = self.block.skip_text(self.fragment_bytes.min(bytes.len()));
+                self.fragment_bytes -= skipped;
+                bytes = &bytes[skipped..];
             }
             self.end_frame();
         }
@@ -203,6 +206,7 @@ impl Block {
                 }
             }
             Part::Text(text) => {
+                // The first byte in a frame; `skip_text` passes over the others.
                 self.string_bytes -= 1;
                 if self.string_bytes == 0 {
                     self.part = text.next();
@@ -210,6 +214,19 @@ impl Block {
             }
         }
         false
+    }
+
+    /// Passes over as much of a string as there is, so that not each byte is looked at. Returns how
+    /// many bytes of `there`.
+    fn skip_text(&mut self, there: usize) -> usize {
+        let Part::Text(text) = self.part else { return 0 };
+        let skipped = there.min(self.string_bytes);
+        self.string_bytes -= skipped;
+        self.bytes += skipped;
+        if self.string_bytes == 0 {
+            self.part = text.next();
+        }
+        skipped
     }
 
     /// The first byte of a field or of a change of the table's size.
