@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use millrace_core::{Clock, QueueId, Timestamp, limits};
 use millrace_engine::{Finished, ReceiptKey, record};
-use millrace_journal::{GroupCommit, Purpose, Record, Ticket, Unavailable};
+use millrace_journal::{GroupCommit, Position, Purpose, Record, Ticket, Unavailable};
 
 use crate::catalog::Catalog;
 use crate::commit::CommitWaits;
 use crate::error::BrokerError;
+use crate::holds::{Hold, Holds};
 use crate::kept::Kept;
 use crate::maintenance::Maintenance;
 use crate::move_task::MoveTasks;
@@ -60,6 +61,7 @@ pub struct Broker {
     pub(crate) kept: Kept,
     pub(crate) move_tasks: MoveTasks,
     pub(crate) maintenance: Maintenance,
+    pub(crate) holds: Arc<Holds>,
     /// Sequences of this run begin here, above all of earlier runs.
     pub(crate) first_seq: u64,
     pub(crate) random: Mutex<Random>,
@@ -101,6 +103,7 @@ impl Broker {
             kept: Kept::new(replayed.kept),
             move_tasks,
             maintenance: Maintenance::new(secret),
+            holds: Arc::default(),
             first_seq: epoch << EPOCH_SHIFT,
             is_draining: AtomicBool::new(false),
             threads: Mutex::default(),
@@ -226,6 +229,12 @@ impl Broker {
     /// The journal's state and figures, for health and metrics.
     pub fn log(&self) -> &GroupCommit {
         &self.log
+    }
+
+    /// Keeps all records from `position` on in the journal for as long as the hold is there. What
+    /// is before the first hold may be gone.
+    pub fn hold_from(&self, position: Position) -> Hold {
+        self.holds.hold_from(position)
     }
 
     /// Resolves when the ticket is committed. Cancel safe.

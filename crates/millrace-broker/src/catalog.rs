@@ -133,8 +133,14 @@ impl Maps {
         self.by_key.insert(queue.key().clone(), queue);
     }
 
+    fn named(&self) -> impl Iterator<Item = &Arc<SharedQueue>> {
+        self.by_key.values().filter(|queue| !queue.key().is_hidden())
+    }
+
     fn remove(&mut self, queue: &SharedQueue, totals: QueueTotals) {
-        self.totals_of_deleted += totals;
+        if !queue.key().is_hidden() {
+            self.totals_of_deleted += totals;
+        }
         self.dead_letter_sources.forget(queue);
         self.by_parts.remove(queue.key());
         self.by_id.remove(&queue.id());
@@ -153,16 +159,16 @@ impl Broker {
         self.catalog.get(key)
     }
 
-    /// Every queue, by key.
+    /// Every queue that clients can name, by key.
     pub fn queues(&self) -> Vec<Arc<SharedQueue>> {
-        self.catalog.all()
+        self.catalog.maps().named().cloned().collect()
     }
 
-    /// Every queue, by key, and what all queues have done that were deleted since the process
-    /// started, as of one moment: none is missing, and none is in both.
+    /// Every queue that clients can name, by key, and what all of those have done that were deleted
+    /// since the process started, as of one moment: none is missing, and none is in both.
     pub fn queues_and_totals_of_deleted(&self) -> (Vec<Arc<SharedQueue>>, QueueTotals) {
         let maps = self.catalog.maps();
-        (maps.by_key.values().cloned().collect(), maps.totals_of_deleted)
+        (maps.named().cloned().collect(), maps.totals_of_deleted)
     }
 
     /// Up to `limit` queues of an account and region whose names begin with `prefix`, in order of
@@ -324,7 +330,9 @@ impl Broker {
             self.catalog.maps_mut().remove(queue, totals);
             ticket
         };
-        if let Some(listener) = self.on_delete.get() {
+        if let Some(listener) = self.on_delete.get()
+            && !queue.key().is_hidden()
+        {
             listener(queue);
         }
         self.maintenance.want();

@@ -20,6 +20,7 @@ mod deliver;
 mod due;
 mod error;
 mod figures;
+mod holds;
 mod kept;
 mod maintenance;
 mod message;
@@ -36,6 +37,7 @@ pub use browse::{Browse, Browsed};
 pub use catalog::{Creation, NewQueue};
 pub use error::BrokerError;
 pub use figures::{QueueFigures, QueueGlance, QueueTotals};
+pub use holds::Hold;
 pub use kept::{
     DOCUMENT_BYTES_MAX, Document, Expected, KEY_BYTES_MAX, KeptChange, KeptError, KeptFigures,
     KeptListener,
@@ -46,7 +48,7 @@ pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
 
 pub use millrace_journal::{
-    Pinned, Purpose, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats,
+    Pinned, Position, Purpose, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats,
 };
 
 pub use millrace_engine::{

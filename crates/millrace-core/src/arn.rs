@@ -19,6 +19,17 @@ impl QueueKey {
         QueueKey { region: region.to_owned(), account: account.to_owned(), name: name.to_owned() }
     }
 
+    /// A queue that carries a service's deliveries. No client can name it: it has no region, and
+    /// the service in the account's place.
+    pub fn hidden(service: &str, name: &str) -> QueueKey {
+        QueueKey::new("", service, name)
+    }
+
+    /// Whether it is one of [`QueueKey::hidden`].
+    pub fn is_hidden(&self) -> bool {
+        self.region.is_empty() && !is_account(&self.account)
+    }
+
     /// `arn:<partition>:sqs:<region>:<account>:<name>`.
     pub fn arn(&self) -> Arn {
         Arn {
@@ -124,6 +135,14 @@ mod tests {
         assert_eq!(parsed.queue(), Some(key.clone()));
         assert_eq!(parsed.to_string(), key.to_string());
         assert_eq!(key.arn(), parsed);
+    }
+
+    #[test]
+    fn no_arn_names_a_hidden_queue() {
+        let hidden = QueueKey::hidden("push", "jobs");
+
+        assert!(hidden.is_hidden() && !QueueKey::new("", "000000000000", "jobs").is_hidden());
+        assert_eq!(Arn::parse(&hidden.to_string()).unwrap().queue(), None);
     }
 
     #[test]

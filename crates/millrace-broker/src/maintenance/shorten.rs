@@ -2,7 +2,7 @@
 //!
 //! Only the tail of the log goes, so a delete always outlives the send that it cancels. What still
 //! counts in a segment about to go (definitions, tasks, remembered sends, the secret) is appended
-//! again first. When the log is longer than twice the live bytes plus a slack, the live messages of
+//! again first, and what is held (`holds`) stays. When the log is longer than twice the live bytes plus a slack, the live messages of
 //! the oldest segment are appended again, too.
 
 use std::sync::atomic::Ordering;
@@ -88,6 +88,8 @@ impl Broker {
         let [oldest, .., active] = segments.as_slice() else { return Ok(LONGEST_PAUSE) };
         let active = active.id;
         let (live_bytes, mut boundary) = self.live(&queues, active);
+        let held = self.holds.oldest_segment().unwrap_or(active);
+        boundary = boundary.min(held);
         let mut straggling = oldest.id;
         if boundary > oldest.id {
             let mut again = self.append_catalog_again(&mut log, &queues, &segments, boundary)?;
@@ -104,6 +106,10 @@ impl Broker {
                     return Ok(Duration::from_millis(REST_MS));
                 }
             }
+        }
+        if straggling >= held {
+            // Moved messages would free nothing.
+            return Ok(LONGEST_PAUSE);
         }
         let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         // Where no further segment can be had there is no slack: it is what is wanted.
@@ -131,6 +137,8 @@ impl Broker {
         if let Some((ticket, boundary)) = log.pending {
             let Some(outcome) = self.log.outcome(ticket) else { return true };
             log.pending = None;
+            // Who has begun to hold it meanwhile keeps it.
+            let boundary = self.holds.oldest_segment().map_or(boundary, |held| held.min(boundary));
             if outcome.is_ok()
                 && let Err(error) = self.log.truncate_before(boundary)
             {

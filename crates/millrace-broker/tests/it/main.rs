@@ -11,6 +11,8 @@ mod due;
 mod earlier;
 mod fifo;
 mod full_disk;
+mod hidden;
+mod holds;
 mod kept;
 mod moved;
 mod poison;
