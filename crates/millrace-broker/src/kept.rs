@@ -143,6 +143,14 @@ impl<'a> KeptChange<'a> {
     }
 }
 
+/// What the records of the changes take at most.
+pub(crate) fn kept_bytes(changes: &[KeptChange<'_>]) -> usize {
+    let bytes_of = |change: &KeptChange<'_>| {
+        change.collection.len() + change.key.len() + change.to.map_or(0, <[u8]>::len)
+    };
+    changes.iter().map(|change| bytes_of(change) + 64).sum()
+}
+
 impl Broker {
     /// The document of that key.
     pub fn kept(&self, collection: &str, key: &str) -> Option<Document> {
@@ -174,8 +182,8 @@ impl Broker {
         changes: &[KeptChange<'_>],
         purpose: Purpose,
     ) -> Result<Ticket, KeptError> {
-        let bytes = changes.iter().map(|change| change.index().len() + 64).sum();
-        let reservation = self.log.reserve(bytes, purpose).map_err(BrokerError::from)?;
+        let reservation =
+            self.log.reserve(kept_bytes(changes), purpose).map_err(BrokerError::from)?;
         let pending = self.kept.begin(changes)?;
         let mut positions = Vec::with_capacity(changes.len());
         let records: Vec<_> = pending.records().collect();

@@ -19,6 +19,7 @@ mod commit;
 mod deliver;
 mod due;
 mod error;
+mod fan_out;
 mod figures;
 mod holds;
 mod kept;
@@ -36,6 +37,7 @@ pub use broker::{Broker, OnDelete, Options, Random};
 pub use browse::{Browse, Browsed};
 pub use catalog::{Creation, NewQueue};
 pub use error::BrokerError;
+pub use fan_out::{AcceptedByQueue, SendTo};
 pub use figures::{QueueFigures, QueueGlance, QueueTotals};
 pub use holds::Hold;
 pub use kept::{

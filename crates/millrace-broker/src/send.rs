@@ -37,12 +37,7 @@ impl Broker {
     ) -> Result<(SmallVec<[Accepted; 10]>, Option<Ticket>), BrokerError> {
         let reservation = self.log.reserve(batch_bytes(messages), Purpose::Store)?;
 
-        let mut batch = Batch {
-            indexes: Vec::with_capacity(messages.len() * INDEX_BYTES),
-            accepted: SmallVec::new(),
-            stored: SmallVec::new(),
-            ready: 0,
-        };
+        let mut batch = Batch::new(messages);
         let mut state = queue.lock();
         if state.is_deleted {
             return Err(BrokerError::QueueDoesNotExist);
@@ -59,7 +54,7 @@ impl Broker {
     }
 
     /// Changes memory, but for where the messages are in the journal.
-    fn accept(
+    pub(crate) fn accept(
         &self,
         queue: &SharedQueue,
         state: &mut State,
@@ -101,40 +96,67 @@ impl Broker {
         messages: &[Outgoing<'_>],
         batch: &Batch,
     ) -> Ticket {
-        let stored = &batch.stored;
-        let records: SmallVec<[Record<'_>; 10]> = stored
-            .iter()
-            .map(|stored| Record {
-                index: &batch.indexes[stored.index.clone()],
-                payload: messages[stored.number].content,
-            })
-            .collect();
+        let records: SmallVec<[Record<'_>; 10]> = batch.records(messages).collect();
         let mut positions: Vec<Position> = Vec::with_capacity(records.len());
         let ticket = self.log.append_before_commit_here(reservation, &records, &mut positions);
-        for ((stored, position), record) in stored.iter().zip(&positions).zip(&records) {
-            let record_len = record.encoded_bytes() as u32;
-            state.queue.stored(stored.at, stored.dedup, position.0, record_len);
-        }
-        for stored in stored {
-            state.sends.add(messages[stored.number].size_bytes);
-        }
-        state.latest = Some(ticket);
+        batch.appended(state, messages, &positions, ticket);
         ticket
     }
 }
 
-/// What became of the messages of one call.
-struct Batch {
-    /// Index parts of the records, one behind the other.
-    indexes: Vec<u8>,
-    accepted: SmallVec<[Accepted; 10]>,
-    /// The messages that are no duplicates.
-    stored: SmallVec<[Stored; 10]>,
-    /// How many of these may be received at once.
-    ready: u64,
+impl Batch {
+    pub(crate) fn new(messages: &[Outgoing<'_>]) -> Batch {
+        Batch {
+            indexes: Vec::with_capacity(messages.len() * INDEX_BYTES),
+            accepted: SmallVec::new(),
+            stored: SmallVec::new(),
+            ready: 0,
+        }
+    }
+
+    /// The records of the messages that are no duplicates, in their order.
+    pub(crate) fn records<'a>(
+        &'a self,
+        messages: &'a [Outgoing<'a>],
+    ) -> impl Iterator<Item = Record<'a>> {
+        self.stored.iter().map(|stored| Record {
+            index: &self.indexes[stored.index.clone()],
+            payload: messages[stored.number].content,
+        })
+    }
+
+    /// Tells memory where these records are.
+    pub(crate) fn appended(
+        &self,
+        state: &mut State,
+        messages: &[Outgoing<'_>],
+        positions: &[Position],
+        ticket: Ticket,
+    ) {
+        let records = self.records(messages);
+        for ((stored, position), record) in self.stored.iter().zip(positions).zip(records) {
+            let record_len = record.encoded_bytes() as u32;
+            state.queue.stored(stored.at, stored.dedup, position.0, record_len);
+        }
+        for stored in &self.stored {
+            state.sends.add(messages[stored.number].size_bytes);
+        }
+        state.latest = Some(ticket);
+    }
 }
 
-struct Stored {
+/// What became of the messages of one call.
+pub(crate) struct Batch {
+    /// Index parts of the records, one behind the other.
+    indexes: Vec<u8>,
+    pub(crate) accepted: SmallVec<[Accepted; 10]>,
+    /// The messages that are no duplicates.
+    pub(crate) stored: SmallVec<[Stored; 10]>,
+    /// How many of these may be received at once.
+    pub(crate) ready: u64,
+}
+
+pub(crate) struct Stored {
     at: SlotSeq,
     dedup: Option<u128>,
     /// Index of the message in the call.
@@ -144,7 +166,7 @@ struct Stored {
 }
 
 /// What the records take at most.
-fn batch_bytes(messages: &[Outgoing<'_>]) -> usize {
+pub(crate) fn batch_bytes(messages: &[Outgoing<'_>]) -> usize {
     let content_bytes: usize = messages.iter().map(|message| message.content.len()).sum();
     let group_bytes: usize = messages.iter().map(|message| message.group.map_or(0, str::len)).sum();
     content_bytes + group_bytes + messages.len() * (RECORD_HEADER_BYTES + INDEX_BYTES)

@@ -9,6 +9,7 @@ mod damage;
 mod drivers;
 mod due;
 mod earlier;
+mod fan_out;
 mod fifo;
 mod full_disk;
 mod hidden;

@@ -24,19 +24,26 @@ pub(crate) fn open_at(
     dir: &Path,
     clock: Arc<dyn Clock>,
 ) -> (Arc<GroupCommit>, Arc<Broker>) {
-    let options = LocalOptions {
-        durability: Durability::Os,
-        segment_bytes: 64 << 10,
-        ..LocalOptions::default()
-    };
+    // Nothing is kept in memory, so that contents come from the disk.
+    let group = GroupOptions { recent_bytes: 0, ..GroupOptions::default() };
+    open_with(fs, dir, clock, Durability::Os, group)
+}
+
+pub(crate) fn open_with(
+    fs: Arc<dyn FileSystem>,
+    dir: &Path,
+    clock: Arc<dyn Clock>,
+    durability: Durability,
+    group: GroupOptions,
+) -> (Arc<GroupCommit>, Arc<Broker>) {
+    let options = LocalOptions { durability, segment_bytes: 64 << 10, ..LocalOptions::default() };
     let mut replay = Replay::default();
     let (journal, _) = LocalJournal::open(fs, dir, options, &mut |record| {
         replay.apply(record.index, record.position.0, record.record_len).unwrap();
     })
     .unwrap();
     // Nothing is kept in memory, so that contents come from the disk.
-    let options = GroupOptions { recent_bytes: 0, ..GroupOptions::default() };
-    let log = GroupCommit::new(Box::new(journal), options);
+    let log = GroupCommit::new(Box::new(journal), group);
     replay.recover_definitions("us-east-1", "000000000000");
     let broker = over(&log, replay, clock);
     (log, broker)

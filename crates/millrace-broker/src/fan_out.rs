@@ -1,0 +1,98 @@
+//! Accepting messages for several queues, and changes of kept documents beside them, in one atomic
+//! append: after a crash all of it is there or nothing.
+
+use std::sync::MutexGuard;
+
+use millrace_core::QueueId;
+use millrace_journal::{Position, Purpose, Record, Ticket};
+use smallvec::SmallVec;
+
+use crate::broker::Broker;
+use crate::error::BrokerError;
+use crate::kept::{KeptChange, KeptError, kept_bytes};
+use crate::message::{Accepted, Outgoing};
+use crate::queue::{SharedQueue, State};
+use crate::send::{Batch, batch_bytes};
+
+/// Messages for one of the queues. Each queue occurs once.
+#[derive(Clone, Copy)]
+pub struct SendTo<'a> {
+    pub queue: &'a SharedQueue,
+    pub messages: &'a [Outgoing<'a>],
+}
+
+/// What was accepted for each of the queues, in their order.
+pub type AcceptedByQueue = Vec<SmallVec<[Accepted; 10]>>;
+
+impl Broker {
+    /// Accepts all messages for all queues and makes all changes, or none: if one of the queues is
+    /// deleted, [`BrokerError::QueueDoesNotExist`]; if together they are larger than what may wait
+    /// for a commit, [`millrace_journal::Unavailable::TooLarge`]. What is returned may be told
+    /// once the ticket is committed.
+    pub fn begin_fan_out(
+        &self,
+        sends: &[SendTo<'_>],
+        changes: &[KeptChange<'_>],
+    ) -> Result<(AcceptedByQueue, Option<Ticket>), KeptError> {
+        let message_bytes: usize = sends.iter().map(|send| batch_bytes(send.messages)).sum();
+        let reservation = self
+            .log
+            .reserve(message_bytes + kept_bytes(changes), Purpose::Store)
+            .map_err(BrokerError::from)?;
+        let mut states = lock_all(sends);
+        if states.iter().any(|state| state.is_deleted) {
+            return Err(BrokerError::QueueDoesNotExist.into());
+        }
+        let pending = self.kept.begin(changes)?;
+        let mut batches: Vec<Batch> = Vec::with_capacity(sends.len());
+        for (send, state) in sends.iter().zip(&mut states) {
+            let mut batch = Batch::new(send.messages);
+            self.accept(send.queue, state, send.messages, &mut batch);
+            batches.push(batch);
+        }
+        let records: Vec<Record<'_>> = sends
+            .iter()
+            .zip(&batches)
+            .flat_map(|(send, batch)| batch.records(send.messages))
+            .chain(pending.records())
+            .collect();
+        if records.is_empty() {
+            // Repeats of sends whose commit may still be under way.
+            let latest = states.iter().filter_map(|state| state.latest).max();
+            return Ok((accepted(batches), latest));
+        }
+        let mut positions: Vec<Position> = Vec::with_capacity(records.len());
+        let ticket = self.log.append_before_commit_here(reservation, &records, &mut positions);
+        drop(records);
+        let mut left = positions.as_slice();
+        for ((send, state), batch) in sends.iter().zip(&mut states).zip(&batches) {
+            let (of_queue, others) = left.split_at(batch.stored.len());
+            left = others;
+            batch.appended(state, send.messages, of_queue, ticket);
+            state.wake(batch.ready);
+            self.arm(send.queue, state);
+        }
+        pending.appended(left);
+        Ok((accepted(batches), Some(ticket)))
+    }
+}
+
+fn accepted(batches: Vec<Batch>) -> AcceptedByQueue {
+    batches.into_iter().map(|batch| batch.accepted).collect()
+}
+
+/// Locks the queues in the order of their ids, and returns them in the order of `sends`.
+fn lock_all<'a>(sends: &[SendTo<'a>]) -> Vec<MutexGuard<'a, State>> {
+    let mut order: Vec<(QueueId, usize)> =
+        sends.iter().enumerate().map(|(number, send)| (send.queue.id(), number)).collect();
+    order.sort_unstable();
+    let mut locked: Vec<(usize, MutexGuard<'a, State>)> = Vec::with_capacity(order.len());
+    for pair in order.windows(2) {
+        assert!(pair[0].0 != pair[1].0, "a queue occurs twice in one fan-out");
+    }
+    for (_, number) in order {
+        locked.push((number, sends[number].queue.lock()));
+    }
+    locked.sort_unstable_by_key(|(number, _)| *number);
+    locked.into_iter().map(|(_, state)| state).collect()
+}
