@@ -124,27 +124,39 @@ def test_key_ids_without_their_secret_hold_little_memory(make_server, say):
     check_attack(server, server.port, "claimed streams", lambda: call(server, "ListQueues", {}, ONE), say, sent)
 
 
-def kept_heads(first_stream, value_bytes) -> bytes:
+def block(stream, head) -> bytes:
+    """A request without a body, whose head has as many frames as it needs."""
+    pieces = [head[at : at + 16_384] for at in range(0, len(head), 16_384)]
+    kinds = [HEADERS] + [CONTINUATION] * (len(pieces) - 1)
+    flags = [END_STREAM if kind == HEADERS else 0 for kind in kinds]
+    flags[-1] |= END_HEADERS
+    return b"".join(frame(kind, flag, stream, piece) for kind, flag, piece in zip(kinds, flags, pieces))
+
+
+def kept_heads(first_stream) -> bytes:
     """Requests each of which adds an entry to the table of headers, beside a large header."""
-    streams = b""
-    for n in range(112):
-        stream = first_stream + 2 * n
-        head = REQUEST + literal("f", "x" * value_bytes) + literal("a", f"{n:03}", first=b"\x40")
-        streams += frame(HEADERS, END_STREAM, stream, head[:16_384])
-        for at in range(16_384, len(head), 16_384):
-            is_last = at + 16_384 >= len(head)
-            streams += frame(CONTINUATION, END_HEADERS if is_last else 0, stream, head[at : at + 16_384])
-    return streams
+    large = literal("f", "x" * 60_000)
+    heads = [REQUEST + large + literal("a", f"{n:03}", first=b"\x40") for n in range(112)]
+    return b"".join(block(first_stream + 2 * n, head) for n, head in enumerate(heads))
+
+
+def decoded_heads(first_stream) -> bytes:
+    """Requests with a large path in Huffman code, each before one that adds a small entry in it."""
+    large = b"\x82\x86" + number(b"\x04", 0x80, 96_002) + b"\x60" + bytes(96_001)
+    small = b"\x82\x86\x84\x41\x81\x07"
+    streams = [block(first_stream + 4 * n, large) + block(first_stream + 4 * n + 2, small) for n in range(60)]
+    return b"".join(streams)
 
 
 def test_heads_that_the_table_of_headers_keeps_alive_are_counted(make_server, say):
     """An entry of the table, which is small, keeps the whole head that it came in."""
     server = make_server(config=KEYS + LIMITS, test=False)
-    sent = (150, PREFACE + frame(SETTINGS) + kept_heads(1, 60_000))
+    sent = (150, PREFACE + frame(SETTINGS) + kept_heads(1))
     check_attack(server, server.port, "kept heads", lambda: call(server, "ListQueues", {}, ONE), say, sent)
 
 
-def test_heads_that_the_table_keeps_alive_are_counted_of_those_that_were_let_in(make_server, say):
+@pytest.mark.parametrize("heads", [kept_heads, decoded_heads])
+def test_heads_that_the_table_keeps_alive_are_counted_of_those_that_were_let_in(make_server, say, heads):
     """Without keys everybody is let in."""
     server = make_server(config=LIMITS, test=False)
     list_queues = b"\x82\x86\x41\x01a" + literal(":path", "/?Action=ListQueues")
@@ -158,7 +170,7 @@ def test_heads_that_the_table_keeps_alive_are_counted_of_those_that_were_let_in(
             answer = b""
             while b"ListQueuesResult" not in answer:
                 answer += connection.recv(65_536) or b"ListQueuesResult, not: closed"
-            connection.sendall(kept_heads(3, 60_000))
+            connection.sendall(heads(3))
         except OSError:
             pass  # Cut off: it holds too much.
         held.append(connection)
@@ -173,17 +185,22 @@ def test_heads_that_the_table_keeps_alive_are_counted_of_those_that_were_let_in(
         connection.close()
 
 
+def number(before: bytes, flag: int, value: int) -> bytes:
+    """A number of HPACK, behind seven bits."""
+    if value < 127:
+        return before + bytes([flag | value])
+    rest, out = value - 127, bytes([flag | 127])
+    while rest >= 128:
+        out += bytes([rest % 128 + 128])
+        rest //= 128
+    return before + out + bytes([rest])
+
+
 def literal(name: str, value: str, first=b"\0") -> bytes:
     """A header that HPACK does not index, or, with another first byte, does."""
 
     def text(of: str) -> bytes:
-        if len(of) < 127:
-            return bytes([len(of)]) + of.encode()
-        rest, out = len(of) - 127, b"\x7f"
-        while rest >= 128:
-            out += bytes([rest % 128 + 128])
-            rest //= 128
-        return out + bytes([rest]) + of.encode()
+        return number(b"", 0, len(of)) + of.encode()
 
     return first + text(name) + text(value)
 

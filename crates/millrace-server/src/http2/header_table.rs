@@ -1,7 +1,8 @@
-//! What a client's header table can keep alive.
+//! What a client's header blocks can keep alive.
 //!
-//! h2 keeps an entry as a slice of the buffer that it came in, so that an entry of 33 bytes may
-//! keep kilobytes. The server announces a table of size 0; a client that follows this says so in
+//! h2 keeps an entry of its header table as a slice of the buffer that it came in, or that it was
+//! decoded into, so that an entry of 33 bytes may keep the memory of a large header. The server
+//! announces a table of size 0; a client that follows this says so in
 //! its first header block after that. h2 does not enforce it. So the frames that come in are
 //! followed here as far as needed to see which header blocks add entries (RFC 9113, 4.1 and 6.2;
 //! RFC 7541, 6). Malformed input is left to h2, which ends the connection.
@@ -18,8 +19,11 @@ const PRIORITY_BYTES: usize = 5;
 
 /// An entry takes 33 of the 4,096 bytes that a table has until the client hears of ours.
 const ENTRIES_MAX: usize = 4096 / 33;
-/// What an entry keeps alive besides the block that it came in: h2's buffers for reading.
+/// h2's buffers for reading and decoding have this size at first. Connections count with them.
 const BUFFER_BYTES: usize = 8 * 1024;
+/// The decoding buffer grows to this many times the largest block: Huffman codes have 5 of 8 bits
+/// at least, and the buffer doubles.
+const DECODED_RATIO: usize = 4;
 
 /// Follows what a client sends on a connection.
 #[derive(Debug)]
@@ -34,7 +38,11 @@ pub(super) struct HeaderTable {
     prefix_bytes: usize,
     padding_bytes: usize,
     block: Block,
-    pinned_bytes: usize,
+    /// Whether h2 passes over the block of this frame without decoding it.
+    is_undecoded: bool,
+    largest_block_bytes: usize,
+    /// What the entries keep alive.
+    entry_bytes: usize,
 }
 
 /// A header block, as far as it has come.
@@ -46,6 +54,7 @@ struct Block {
     /// The shift of the next 7 bits of a number.
     shift: u32,
     bytes: usize,
+    has_fields: bool,
     adds_entries: bool,
 }
 
@@ -83,13 +92,18 @@ impl HeaderTable {
             prefix_bytes: 0,
             padding_bytes: 0,
             block: Block::default(),
-            pinned_bytes: 0,
+            is_undecoded: false,
+            largest_block_bytes: 0,
+            entry_bytes: 0,
         }
     }
 
-    /// Memory that the entries keep alive at most.
+    /// Memory that h2 keeps at most for entries, for decoding, and for a block that has not ended.
     pub(super) fn pinned_bytes(&self) -> usize {
-        self.pinned_bytes
+        let beyond_buffer = |bytes: usize| if bytes > BUFFER_BYTES { bytes } else { 0 };
+        self.entry_bytes
+            + beyond_buffer(DECODED_RATIO * self.largest_block_bytes)
+            + beyond_buffer(self.block.bytes)
     }
 
     /// Takes the next bytes of the connection.
@@ -116,6 +130,7 @@ impl HeaderTable {
                 let skipped = self.block.skip_text(self.fragment_bytes.min(bytes.len()));
                 self.fragment_bytes -= skipped;
                 bytes = &bytes[skipped..];
+                self.largest_block_bytes = self.largest_block_bytes.max(self.block.bytes);
             }
             self.end_frame();
         }
@@ -136,6 +151,7 @@ impl HeaderTable {
         }
         if kind == HEADERS {
             self.block = Block::default();
+            self.is_undecoded = false;
         }
     }
 
@@ -146,13 +162,28 @@ impl HeaderTable {
             self.padding_bytes = usize::from(byte).min(self.fragment_bytes);
             self.fragment_bytes -= self.padding_bytes;
         }
+        // A stream that depends on itself is reset, and its block passed over.
         self.prefix_bytes -= 1;
+        if flags & PRIORITY != 0 {
+            self.take_priority(byte);
+        }
+    }
+
+    /// Compares the stream on which this one depends with itself.
+    fn take_priority(&mut self, byte: u8) {
+        // The last of the five bytes is the weight.
+        let [_, _, _, _, _, stream @ ..] = self.head;
+        match PRIORITY_BYTES.checked_sub(self.prefix_bytes + 1) {
+            Some(0) => self.is_undecoded = byte & 0x7f == stream[0] & 0x7f,
+            Some(at @ 1..=3) => self.is_undecoded &= byte == stream[at],
+            _ => {}
+        }
     }
 
     fn take_block_byte(&mut self, byte: u8) {
         self.block.bytes += 1;
-        if self.block.take(byte) {
-            self.pinned_bytes = 0;
+        if self.block.take(byte) && !self.is_undecoded {
+            self.entry_bytes = 0;
         }
     }
 
@@ -167,9 +198,11 @@ impl HeaderTable {
         if matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0 {
             let block = std::mem::take(&mut self.block);
             if block.adds_entries {
-                let bytes = BUFFER_BYTES + block.bytes.max(BUFFER_BYTES);
-                let most = self.pinned_bytes.max(ENTRIES_MAX * bytes);
-                self.pinned_bytes = (self.pinned_bytes + bytes).min(most);
+                // The block with the buffer for reading, or the buffer for decoding.
+                let decoded_bytes = DECODED_RATIO * self.largest_block_bytes;
+                let bytes = BUFFER_BYTES + decoded_bytes.max(BUFFER_BYTES);
+                let most = self.entry_bytes.max(ENTRIES_MAX * bytes);
+                self.entry_bytes = (self.entry_bytes + bytes).min(most);
             }
         }
     }
@@ -229,8 +262,11 @@ impl Block {
         skipped
     }
 
-    /// The first byte of a field or of a change of the table's size.
+    /// The first byte of a field or of a change of the table's size. The latter counts only before
+    /// all fields: h2 may not decode the rest of a block.
     fn take_field(&mut self, byte: u8) -> bool {
+        let has_fields = self.has_fields;
+        self.has_fields |= !(0x20..0x40).contains(&byte);
         // The bits of the number, and what it is the start of.
         let (mask, after) = match byte {
             0x80.. => (0x7f, After::Field),
@@ -247,7 +283,7 @@ impl Block {
             (0, After::Value) => Part::Length(Text::Name),
             (_, after) => after.part(),
         };
-        byte == 0x20
+        byte == 0x20 && !has_fields
     }
 
     fn begin_text(&mut self, text: Text) {
@@ -332,12 +368,21 @@ mod tests {
             pinned(&[frame(HEADERS, END_HEADERS, &two), frame(HEADERS, END_HEADERS, &two)]),
             2 * ONE
         );
+    }
+
+    #[test]
+    fn large_blocks_are_counted_as_they_come_and_with_what_they_were_decoded_into() {
         let large = added(20_000);
-        let parts = [
-            frame(HEADERS, 0, &large[..16_000]),
-            frame(CONTINUATION, END_HEADERS, &large[16_000..]),
-        ];
-        assert_eq!(pinned(&parts), BUFFER_BYTES + large.len());
+        let first = frame(HEADERS, 0, &large[..16_000]);
+        let decoded = DECODED_RATIO * large.len();
+        assert_eq!(pinned(std::slice::from_ref(&first)), DECODED_RATIO * 16_000 + 16_000);
+        let rest = frame(CONTINUATION, END_HEADERS, &large[16_000..]);
+        assert_eq!(pinned(&[first, rest]), decoded + BUFFER_BYTES + decoded);
+
+        let mut other = large.clone();
+        other[0] = 0;
+        let blocks = [other, added(1), added(1)].map(|block| frame(HEADERS, END_HEADERS, &block));
+        assert_eq!(pinned(&blocks), decoded + 2 * (BUFFER_BYTES + decoded));
     }
 
     #[test]
@@ -366,6 +411,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_decoded_empties_no_table() {
+        let add = frame(HEADERS, END_HEADERS, &added(5));
+        let after_fields = frame(HEADERS, END_HEADERS, &[0x82, 0x20]);
+        // Stream 1, which depends on stream 1, or on stream 3.
+        let on_itself = frame(HEADERS, END_HEADERS | PRIORITY, &[0x80, 0, 0, 1, 9, 0x20]);
+        let padded = frame(HEADERS, END_HEADERS | PRIORITY | PADDED, &[1, 0, 0, 0, 1, 9, 0x20, 0]);
+        let on_another = frame(HEADERS, END_HEADERS | PRIORITY, &[0x80, 0, 0, 3, 9, 0x20]);
+
+        for block in [after_fields, on_itself, padded] {
+            assert_eq!(pinned(&[add.clone(), block]), 2 * BUFFER_BYTES);
+        }
+        assert_eq!(pinned(&[add, on_another]), 0);
+    }
+
+    #[test]
     fn a_table_has_only_so_many_entries() {
         let blocks = vec![frame(HEADERS, END_HEADERS, &added(0)); 1000];
 
@@ -383,6 +443,6 @@ mod tests {
         }
         table.follow(&(0..100_000).map(|_| random.u8(..)).collect::<Vec<_>>());
 
-        assert!(table.pinned_bytes() <= ENTRIES_MAX * 2 * (BUFFER_BYTES + (1 << 24)));
+        assert!(table.pinned_bytes() < ENTRIES_MAX * 8 << 24);
     }
 }
