@@ -37,8 +37,8 @@ pub use catalog::{Creation, NewQueue};
 pub use error::BrokerError;
 pub use figures::{QueueFigures, QueueGlance, QueueTotals};
 pub use kept::{
-    DOCUMENT_BYTES_MAX, Document, Expected, KEY_BYTES_MAX, KeptChange, KeptError, KeptFigures,
-    KeptListener,
+    Collection, DOCUMENT_BYTES_MAX, Document, Expected, Found, KEY_BYTES_MAX, KeptChange,
+    KeptError, KeptFigures, KeptListener,
 };
 pub use message::{Accepted, Incoming, Outgoing, Peeked};
 pub use move_task::{MoveTask, MoveTaskError, MoveTaskFailure, MoveTaskStatus, StartMoveTask};
