@@ -296,7 +296,7 @@ impl Kept {
                     if appended == DOCUMENTS_AT_A_TIME {
                         break;
                     }
-                    let index = KeptChange::put(collection, &*key, &*stored.bytes).index();
+                    let index = KeptChange::put(collection, key, &*stored.bytes).index();
                     stored.position = append(&index)?;
                     appended += 1;
                 }

@@ -46,7 +46,7 @@ pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
 
 pub use millrace_journal::{
-    Pinned, Purpose, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats,
+    Pinned, Purpose, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats, Ticket,
 };
 
 pub use millrace_engine::{
