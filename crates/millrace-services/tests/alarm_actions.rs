@@ -306,6 +306,21 @@ async fn alarms_of_an_earlier_version_are_taken_over_once() {
 }
 
 #[test]
+fn a_file_stays_whose_alarms_the_journal_does_not_take() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/0.2.0/metrics");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("alarms.log");
+    std::fs::copy(fixture.join("alarms.log"), &file).unwrap();
+    let process = Process::start(&SimFileSystem::new(1));
+    process.log.close();
+
+    let refused = convert_alarms(&process.broker, dir.path()).unwrap_err();
+
+    assert!(refused.to_string().contains("journal is closed"), "{refused}");
+    assert!(file.exists());
+}
+
+#[test]
 fn a_file_that_is_none_of_alarms_stays_where_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("alarms.log");

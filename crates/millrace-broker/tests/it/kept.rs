@@ -128,6 +128,16 @@ fn a_document_that_cannot_be_read_is_left_out_and_stays() {
 }
 
 #[test]
+fn a_value_that_is_no_json_is_refused() {
+    type Pairs = std::collections::BTreeMap<(u8, u8), u8>;
+    const PAIRS: Collection<Pairs> = Collection::new("pairs", |_| "key".to_owned());
+
+    let refused = PAIRS.put(&Pairs::from([((1, 2), 3)]));
+
+    assert!(matches!(refused, Err(KeptError::NotEncoded { collection: "pairs", .. })));
+}
+
+#[test]
 fn several_changes_are_made_together_or_not_at_all() {
     let fs = Arc::new(SimFileSystem::new(1));
     let (log, broker) = opened(&fs);

@@ -160,3 +160,27 @@ impl From<MonitorError> for ApiError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use millrace_journal::Unavailable;
+
+    use super::*;
+
+    #[test]
+    fn clients_are_told_to_come_back_where_that_helps() {
+        let backlog = Unavailable::Backlog { waiting_bytes: 1, limit_bytes: 1 };
+        let large = Unavailable::TooLarge { bytes: 2, limit_bytes: 1 };
+        for (error, code) in [
+            (backlog, "Throttling"),
+            (Unavailable::DiskFull, "ServiceUnavailable"),
+            (large, "InternalFailure"),
+        ] {
+            let kept = KeptError::Broker(BrokerError::Unavailable(error));
+            assert_eq!(of_alarm(AlarmError::Kept(kept)).code, code);
+        }
+        let changed = KeptError::Changed { collection: "c".into(), key: "k".into() };
+        assert_eq!(of_alarm(AlarmError::Kept(changed)).code, "InternalFailure");
+        assert_eq!(of_alarm(AlarmError::TooLarge).code, "LimitExceeded");
+    }
+}
