@@ -3,11 +3,13 @@
 import json
 import re
 import shutil
+import subprocess
 
 import pytest
 from botocore.exceptions import ClientError
 
-from support.server import ROOT
+from support.sdk import sdk_client
+from support.server import ROOT, Server, binary
 
 BACKLOG = {
     "Namespace": "AWS/SQS",
@@ -351,6 +353,22 @@ def test_alarms_need_no_directory_of_metrics(alone, clock, sqs_alone, cloudwatch
     assert [item["HistoryItemType"] for item in history] == ["Action", "StateUpdate", "ConfigurationUpdate"]
     cloudwatch.delete_alarms(AlarmNames=["backlog"])
     assert cloudwatch.describe_alarms()["MetricAlarms"] == []
+
+
+def test_a_backup_has_the_alarms(alone, new_client, tmp_path):
+    ignoring = BACKLOG | {"TreatMissingData": "ignore"}
+    new_client("cloudwatch").put_metric_alarm(AlarmName="backlog", **ignoring)
+    new_client("cloudwatch").set_alarm_state(AlarmName="backlog", StateValue="ALARM", StateReason="drill")
+    copy = Server(tmp_path / "copy")
+    subprocess.run([binary(), "backup", copy.data, "--endpoint", alone.endpoint], check=True)
+    subprocess.run([binary(), "journal", "check", "--data", copy.data], check=True)
+    try:
+        copy.start()
+        [alarm] = sdk_client(copy, service="cloudwatch").describe_alarms()["MetricAlarms"]
+    finally:
+        copy.close()
+
+    assert (alarm["AlarmName"], alarm["StateReason"]) == ("backlog", "drill")
 
 
 def test_documents_of_alarms_are_counted(alone, sqs_alone, cloudwatch):
