@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
-use crate::kept::{KeptChange, KeptError, kept_bytes};
+use crate::kept::{KeptChange, KeptError};
 use crate::message::{Accepted, Outgoing};
 use crate::queue::{SharedQueue, State};
 use crate::send::{Batch, batch_bytes};
@@ -35,9 +35,10 @@ impl Broker {
         changes: &[KeptChange<'_>],
     ) -> Result<(AcceptedByQueue, Option<Ticket>), KeptError> {
         let message_bytes: usize = sends.iter().map(|send| batch_bytes(send.messages)).sum();
+        let kept_bytes: usize = changes.iter().map(KeptChange::record_bytes).sum();
         let reservation = self
             .log
-            .reserve(message_bytes + kept_bytes(changes), Purpose::Store)
+            .reserve(message_bytes + kept_bytes, Purpose::Store)
             .map_err(BrokerError::from)?;
         let mut states = lock_all(sends);
         if states.iter().any(|state| state.is_deleted) {

@@ -9,8 +9,8 @@ use millrace_broker::Broker;
 use millrace_core::SystemClock;
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
-use millrace_metrics::{MetricStore, alarm::AlarmBook};
-use millrace_services::{Alarms, Monitor, Options, QueueAccess, Services, SqsOptions};
+use millrace_metrics::MetricStore;
+use millrace_services::{Monitor, Options, QueueAccess, Services, SqsOptions};
 use millrace_wire::{Header, Request, Response, Service};
 use serde_json::{Value, json};
 
@@ -34,9 +34,8 @@ impl Process {
         let options = millrace_broker::Options::default();
         let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
         let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
-        let book = AlarmBook::open(None, broker.now()).unwrap();
-        let alarms = Alarms { book, queue_access: QueueAccess::Open };
-        let monitor = Arc::new(Monitor::start(broker.clone(), store, alarms).unwrap());
+        let monitor = Monitor::start(broker.clone(), store, QueueAccess::Open).unwrap();
+        let monitor = Arc::new(monitor);
         let options = Options {
             region: "us-east-1".into(),
             account: "000000000000".into(),

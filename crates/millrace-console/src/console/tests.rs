@@ -50,11 +50,8 @@ impl Browser {
             ..millrace_services::Options::default()
         };
         let store = millrace_metrics::MetricStore::open(None, broker.now()).unwrap();
-        let alarms = millrace_services::Alarms {
-            book: millrace_metrics::alarm::AlarmBook::open(None, broker.now()).unwrap(),
-            queue_access: millrace_services::QueueAccess::Open,
-        };
-        let monitor = millrace_services::Monitor::start(broker.clone(), Arc::new(store), alarms);
+        let access = millrace_services::QueueAccess::Open;
+        let monitor = millrace_services::Monitor::start(broker.clone(), Arc::new(store), access);
         let services =
             Arc::new(Services::new(broker.clone(), Arc::new(monitor.unwrap()), &services, None));
         let options = Options {

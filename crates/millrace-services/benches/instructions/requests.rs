@@ -10,8 +10,7 @@ use millrace_core::SystemClock;
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_metrics::MetricStore;
-use millrace_metrics::alarm::AlarmBook;
-use millrace_services::{Alarms, Monitor, Options, QueueAccess, Services};
+use millrace_services::{Monitor, Options, QueueAccess, Services};
 use millrace_wire::{Header, Request, Service};
 
 use crate::Result;
@@ -85,9 +84,7 @@ impl Server {
         let options = millrace_broker::Options::default();
         let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1))?;
         let store = Arc::new(MetricStore::open(None, broker.now())?);
-        let book = AlarmBook::open(None, broker.now())?;
-        let alarms = Alarms { book, queue_access: QueueAccess::Open };
-        let monitor = Arc::new(Monitor::start(broker.clone(), store, alarms)?);
+        let monitor = Arc::new(Monitor::start(broker.clone(), store, QueueAccess::Open)?);
         let options = Options {
             region: "us-east-1".to_owned(),
             account: "000000000000".to_owned(),
