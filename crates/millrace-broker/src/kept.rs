@@ -13,10 +13,12 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millrace_engine::{KeptDocument, record};
-use millrace_journal::{Position, Purpose, Record, Ticket};
+use millrace_engine::KeptDocument;
+use millrace_engine::record::{KeptDeletedRecord, KeptRecord, Records};
+use millrace_journal::{Position, Purpose, Ticket};
 use thiserror::Error;
 
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::error::BrokerError;
 
@@ -25,6 +27,8 @@ pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of the name of a collection, or of a key.
 pub const KEY_BYTES_MAX: usize = 1_024;
 
+/// Bytes of a record besides names and content, rounded up.
+const RECORD_BYTES: usize = 64;
 /// Documents that are appended again under one lock.
 const AGAIN_AT_A_TIME: usize = 500;
 
@@ -113,7 +117,6 @@ struct Stored {
 pub(crate) struct Pending<'k, 'c> {
     state: MutexGuard<'k, State>,
     changes: &'c [KeptChange<'c>],
-    indexes: Vec<Vec<u8>>,
 }
 
 impl<'a> KeptChange<'a> {
@@ -133,13 +136,12 @@ impl<'a> KeptChange<'a> {
         KeptChange { expected, ..self }
     }
 
-    fn index(&self) -> Vec<u8> {
-        let mut index = Vec::new();
-        match self.to {
-            Some(bytes) => record::kept(&mut index, self.collection, self.key, bytes),
-            None => record::kept_deleted(&mut index, self.collection, self.key),
+    fn write(&self, records: &mut Records<'_>) {
+        let KeptChange { collection, key, to, .. } = *self;
+        match to {
+            Some(bytes) => KeptRecord { collection, key, bytes }.write(records),
+            None => KeptDeletedRecord { collection, key }.write(records),
         }
-        index
     }
 }
 
@@ -148,7 +150,7 @@ pub(crate) fn kept_bytes(changes: &[KeptChange<'_>]) -> usize {
     let bytes_of = |change: &KeptChange<'_>| {
         change.collection.len() + change.key.len() + change.to.map_or(0, <[u8]>::len)
     };
-    changes.iter().map(|change| bytes_of(change) + 64).sum()
+    changes.iter().map(|change| bytes_of(change) + RECORD_BYTES).sum()
 }
 
 impl Broker {
@@ -185,10 +187,10 @@ impl Broker {
         let reservation =
             self.log.reserve(kept_bytes(changes), purpose).map_err(BrokerError::from)?;
         let pending = self.kept.begin(changes)?;
+        let mut records = Records::default();
+        pending.write(&mut records);
         let mut positions = Vec::with_capacity(changes.len());
-        let records: Vec<_> = pending.records().collect();
-        let ticket = self.log.append(reservation, &records, &mut positions);
-        drop(records);
+        let ticket = self.log.append(reservation, &journal_records(&records), &mut positions);
         pending.appended(&positions);
         Ok(ticket)
     }
@@ -243,8 +245,7 @@ impl Kept {
     ) -> Result<Pending<'_, 'c>, KeptError> {
         let state = self.lock();
         changes.iter().try_for_each(|change| state.check(change))?;
-        let indexes = changes.iter().map(KeptChange::index).collect();
-        Ok(Pending { state, changes, indexes })
+        Ok(Pending { state, changes })
     }
 
     /// Bytes of the records of documents that stand before some position.
@@ -259,7 +260,7 @@ impl Kept {
     pub(crate) fn append_again(
         &self,
         is_before: impl Fn(u64) -> bool,
-        append: impl Fn(&[u8]) -> Result<u64, BrokerError>,
+        append: impl Fn(&Records<'_>) -> Result<u64, BrokerError>,
     ) -> Result<(), BrokerError> {
         // Others get the lock between two pieces.
         loop {
@@ -271,8 +272,9 @@ impl Kept {
                     if appended == AGAIN_AT_A_TIME {
                         break;
                     }
-                    let index = KeptChange::put(collection, key, &stored.bytes).index();
-                    stored.position = append(&index)?;
+                    let mut records = Records::default();
+                    KeptChange::put(collection, key, &stored.bytes).write(&mut records);
+                    stored.position = append(&records)?;
                     appended += 1;
                 }
             }
@@ -343,9 +345,9 @@ impl Stored {
 }
 
 impl Pending<'_, '_> {
-    /// The records of the changes, one each, in their order.
-    pub(crate) fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        self.indexes.iter().map(|index| Record { index, payload: &[] })
+    /// Adds the records of the changes, one each, in their order.
+    pub(crate) fn write(&self, records: &mut Records<'_>) {
+        self.changes.iter().for_each(|change| change.write(records));
     }
 
     /// Makes the changes, whose records stand there.
