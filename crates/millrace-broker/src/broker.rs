@@ -6,9 +6,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use millrace_core::{Clock, QueueId, Timestamp, limits};
-use millrace_engine::{Finished, ReceiptKey, record};
-use millrace_journal::{GroupCommit, Position, Purpose, Record, Ticket, Unavailable};
+use millrace_engine::record::{Records, SecretRecord};
+use millrace_engine::{Finished, ReceiptKey};
+use millrace_journal::{GroupCommit, Position, Purpose, Ticket};
 
+use crate::append::append_one;
 use crate::catalog::Catalog;
 use crate::commit::CommitWaits;
 use crate::error::BrokerError;
@@ -88,9 +90,9 @@ impl Broker {
             Some((known, position)) => (known, position),
             None => {
                 let secret = random().to_le_bytes();
-                let mut index = Vec::new();
-                record::secret(&mut index, &secret);
-                let (_, position) = append_index(&log, Purpose::Store, &index)?;
+                let mut records = Records::default();
+                SecretRecord { secret }.write(&mut records);
+                let (_, position) = append_one(&log, Purpose::Store, &records)?;
                 (secret, position)
             }
         };
@@ -249,17 +251,4 @@ impl Broker {
     pub fn queue_by_id(&self, id: QueueId) -> Option<Arc<SharedQueue>> {
         self.catalog.by_id(id)
     }
-}
-
-/// Appends one record without a payload; returns also its position.
-pub(crate) fn append_index(
-    log: &GroupCommit,
-    purpose: Purpose,
-    index: &[u8],
-) -> Result<(Ticket, u64), Unavailable> {
-    let record = Record { index, payload: &[] };
-    let reservation = log.reserve(record.encoded_bytes(), purpose)?;
-    let mut positions = Vec::new();
-    let ticket = log.append(reservation, &[record], &mut positions);
-    Ok((ticket, positions.first().map_or(0, |position| position.0)))
 }

@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use hashbrown::Equivalent;
 use millrace_core::{QueueId, QueueKey, Timestamp, limits};
-use millrace_engine::{Counts, Definition, Queue, ReplayedQueue, Settings, record};
-use millrace_journal::{GroupCommit, Purpose, Record};
+use millrace_engine::record::{PurgedRecord, QueueDeletedRecord, Records};
+use millrace_engine::{Counts, Definition, NewDefinition, Queue, ReplayedQueue, Settings};
+use millrace_journal::record::RECORD_HEADER_BYTES;
+use millrace_journal::{GroupCommit, Purpose, Reservation, Ticket};
 
-use crate::broker::{Broker, append_index};
+use crate::append::{append_one, journal_records};
+use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::figures::QueueTotals;
 use crate::queue::{SharedQueue, State};
@@ -82,8 +85,9 @@ impl Catalog {
             let position = match position {
                 Some(position) => position,
                 None => {
-                    let index = definition_record(&definition)?;
-                    append_index(log, Purpose::Store, &index).map_or(0, |(_, position)| position)
+                    let mut records = Records::default();
+                    new_definition(&definition)?.write(&mut records);
+                    append_one(log, Purpose::Store, &records).map_or(0, |(_, position)| position)
                 }
             };
             maps.insert(Arc::new(SharedQueue::new(queue, definition, position)));
@@ -217,7 +221,7 @@ impl Broker {
     pub fn begin_create_queue(
         &self,
         new: &NewQueue,
-    ) -> Result<(Creation, Option<millrace_journal::Ticket>), BrokerError> {
+    ) -> Result<(Creation, Option<Ticket>), BrokerError> {
         let mut changes = self.catalog.changes();
         if let Some(existing) = self.catalog.get(&new.key) {
             let latest = existing.lock().latest;
@@ -229,11 +233,11 @@ impl Broker {
         definition.tags.clone_from(&new.tags);
         let arn = new.key.to_string();
         let engine = Queue::new(id, &arn, new.settings.clone(), self.first_seq);
-        let queue = Arc::new(SharedQueue::new(engine, definition.clone(), 0));
-        let ticket = {
-            let mut state = queue.lock();
-            self.append_definition(&mut state, &definition, &[], Purpose::Store)?
-        };
+        let mut records = Records::default();
+        new_definition(&definition)?.write(&mut records);
+        let (ticket, position) = append_one(&self.log, Purpose::Store, &records)?;
+        let queue = Arc::new(SharedQueue::new(engine, definition, position));
+        queue.lock().latest = Some(ticket);
         changes.next_id += 1;
         self.catalog.maps_mut().insert(queue.clone());
         Ok((Creation::Created(queue), Some(ticket)))
@@ -265,9 +269,12 @@ impl Broker {
             } else {
                 let redrive_changed = definition.settings.redrive != before.settings.redrive;
                 definition.modified_ms = now.0;
-                let ticket =
-                    self.append_definition(&mut state, &definition, &[], Purpose::Store)?;
-                state.queue.set_settings(definition.settings.clone(), now);
+                let new = new_definition(&definition)?;
+                let bytes = RECORD_HEADER_BYTES + new.index_bytes();
+                let reservation = self.log.reserve(bytes, Purpose::Store)?;
+                let mut records = Records::default();
+                state.queue.define(&new, now, &mut records);
+                let ticket = self.append_definition(&mut state, reservation, &records);
                 queue.set_definition(&mut state, definition);
                 state.wake(u64::MAX);
                 self.arm(queue, &mut state);
@@ -297,12 +304,14 @@ impl Broker {
                 return Err(BrokerError::PurgeInProgress);
             }
             definition.purged_ms = now.0;
-            let mut index = Vec::new();
-            record::purged(&mut index, queue.id());
-            let ticket =
-                self.append_definition(&mut state, &definition, &[&index], Purpose::Reclaim)?;
+            let new = new_definition(&definition)?;
+            let bytes = 2 * RECORD_HEADER_BYTES + PurgedRecord::INDEX_BYTES + new.index_bytes();
+            let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
+            let mut records = Records::default();
+            self.maintenance.free(state.queue.purge(&mut records));
+            new.write(&mut records);
+            let ticket = self.append_definition(&mut state, reservation, &records);
             queue.set_definition(&mut state, definition);
-            self.maintenance.free(state.queue.purge());
             ticket
         };
         self.maintenance.want();
@@ -317,13 +326,15 @@ impl Broker {
             if state.is_deleted {
                 return Err(BrokerError::QueueDoesNotExist);
             }
-            let mut index = Vec::new();
-            record::queue_deleted(&mut index, queue.id());
-            let (ticket, _) = append_index(&self.log, Purpose::Reclaim, &index)?;
+            let bytes = RECORD_HEADER_BYTES + QueueDeletedRecord::INDEX_BYTES;
+            let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
+            let mut records = Records::default();
+            self.maintenance.free(state.queue.end(&mut records));
+            let records = journal_records(&records);
+            let ticket = self.log.append(reservation, &records, &mut Vec::new());
             state.latest = Some(ticket);
             state.is_deleted = true;
             self.timers.disarm_queue(queue.id(), state.armed_at);
-            self.maintenance.free(state.queue.purge());
             state.waiters.wake_all();
             let totals = state.close_totals(queue);
             drop(state);
@@ -358,33 +369,23 @@ impl Broker {
         self.committed(self.forget_kept().map_err(BrokerError::from)?).await
     }
 
-    /// Appends a definition, after `others`, and notes where it stands.
+    /// Appends records, the last of which is a definition, and notes where that stands.
     fn append_definition(
         &self,
         state: &mut State,
-        definition: &Definition,
-        others: &[&[u8]],
-        purpose: Purpose,
-    ) -> Result<millrace_journal::Ticket, BrokerError> {
-        let index = definition_record(definition)?;
-        let record = |index| Record { index, payload: &[] };
-        let mut records: Vec<Record<'_>> = others.iter().copied().map(record).collect();
-        records.push(record(&index));
-        let bytes = records.iter().map(Record::encoded_bytes).sum();
-        let reservation = self.log.reserve(bytes, purpose)?;
+        reservation: Reservation<'_>,
+        records: &Records<'_>,
+    ) -> Ticket {
         let mut positions = Vec::new();
-        let ticket = self.log.append(reservation, &records, &mut positions);
+        let ticket = self.log.append(reservation, &journal_records(records), &mut positions);
         state.definition_position = positions.last().map_or(0, |position| position.0);
         state.latest = Some(ticket);
-        Ok(ticket)
+        ticket
     }
 }
 
-/// The `Defined` record of a queue.
-pub(crate) fn definition_record(definition: &Definition) -> Result<Vec<u8>, BrokerError> {
-    let json = serde_json::to_vec(definition)
-        .map_err(|error| BrokerError::Internal(format!("definition: {error}")))?;
-    let mut index = Vec::with_capacity(json.len() + 1);
-    record::defined(&mut index, &json);
-    Ok(index)
+/// The definition, ready to be journaled.
+pub(crate) fn new_definition(definition: &Definition) -> Result<NewDefinition<'_>, BrokerError> {
+    NewDefinition::new(definition)
+        .map_err(|error| BrokerError::Internal(format!("definition: {error}")))
 }

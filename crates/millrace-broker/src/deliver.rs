@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_core::MessageId;
-use millrace_engine::record::{self, Record as EngineRecord, SlotSeq};
+use millrace_engine::record::{Record as EngineRecord, Records, SlotSeq};
 use millrace_engine::{Content, Delivery, Handle};
 use millrace_journal::{Position, Purpose, ReadError, RecordBytes};
 
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::figures::Counters;
@@ -132,16 +133,14 @@ impl Broker {
             }
         };
         let mut state = queue.lock();
-        let returned = state.queue.give_back(deliveries);
+        let mut records = Records::default();
+        let returned = state.queue.give_back(self.now(), deliveries, &mut records);
         if returned.is_empty() {
             return;
         }
-        let count = returned.len() as u64;
-        let mut index = Vec::with_capacity(32 + 12 * returned.len());
-        record::returned(&mut index, queue.id(), self.now(), returned.into_iter());
-        let record = millrace_journal::Record { index: &index, payload: &[] };
-        state.latest = Some(self.log.append(reservation, &[record], &mut Vec::new()));
-        state.wake(count);
+        let records = journal_records(&records);
+        state.latest = Some(self.log.append(reservation, &records, &mut Vec::new()));
+        state.wake(returned.len() as u64);
     }
 }
 
@@ -159,10 +158,13 @@ pub(crate) fn decode(
     position: Position,
     record: RecordBytes,
 ) -> Result<(MessageId, Content), ReadError> {
-    let message = EngineRecord::decode(record.index()).and_then(EngineRecord::into_message);
-    let id = message.map(|message| message.id);
-    let content = Content::decode(record.into_payload());
-    id.zip(content).ok_or(ReadError::Damaged(position))
+    let damaged = ReadError::Damaged(position);
+    let message = EngineRecord::decode(record.index()).ok().and_then(EngineRecord::into_message);
+    let Some((id, version)) = message.map(|message| (message.id, message.version)) else {
+        return Err(damaged);
+    };
+    let content = Content::decode(version, record.into_payload()).ok_or(damaged)?;
+    Ok((id, content))
 }
 
 pub(crate) fn unreadable(error: &ReadError) -> BrokerError {

@@ -5,9 +5,10 @@ use std::sync::MutexGuard;
 use std::task::Poll;
 
 use millrace_core::Timestamp;
-use millrace_engine::record;
-use millrace_journal::{Purpose, Record, Unavailable};
+use millrace_engine::record::Records;
+use millrace_journal::{Purpose, Unavailable};
 
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::figures::Counters;
 use crate::queue::{SharedQueue, State};
@@ -113,12 +114,11 @@ impl Broker {
             return Ok(());
         }
         let reservation = self.log.reserve(EXPIRY_BYTES, Purpose::Reclaim)?;
-        let expired = state.queue.expire(now, budget.min(EXPIRED_AT_A_TIME));
-        Counters::add(&queue.counters.messages_expired, expired.len());
-        let mut index = Vec::with_capacity(32 + 12 * expired.len());
-        record::deleted(&mut index, queue.id(), expired.into_iter());
-        let record = Record { index: &index, payload: &[] };
-        state.latest = Some(self.log.append(reservation, &[record], &mut Vec::new()));
+        let mut records = Records::default();
+        let expired = state.queue.expire(now, budget.min(EXPIRED_AT_A_TIME), &mut records);
+        Counters::add(&queue.counters.messages_expired, expired);
+        let records = journal_records(&records);
+        state.latest = Some(self.log.append(reservation, &records, &mut Vec::new()));
         self.maintenance.want();
         Ok(())
     }

@@ -4,9 +4,11 @@
 use std::sync::MutexGuard;
 
 use millrace_core::QueueId;
+use millrace_engine::record::Records;
 use millrace_journal::{Position, Purpose, Record, Ticket};
 use smallvec::SmallVec;
 
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::kept::{KeptChange, KeptError};
@@ -45,18 +47,16 @@ impl Broker {
             return Err(BrokerError::QueueDoesNotExist.into());
         }
         let pending = self.kept.begin(changes)?;
-        let mut batches: Vec<Batch> = Vec::with_capacity(sends.len());
+        let mut batches: Vec<Batch<'_>> = Vec::with_capacity(sends.len());
         for (send, state) in sends.iter().zip(&mut states) {
             let mut batch = Batch::new(send.messages);
             self.accept(send.queue, state, send.messages, &mut batch);
             batches.push(batch);
         }
-        let records: Vec<Record<'_>> = sends
-            .iter()
-            .zip(&batches)
-            .flat_map(|(send, batch)| batch.records(send.messages))
-            .chain(pending.records())
-            .collect();
+        let mut kept = Records::default();
+        pending.write(&mut kept);
+        let all = batches.iter().map(|batch| &batch.records).chain([&kept]);
+        let records: Vec<Record<'_>> = all.flat_map(journal_records).collect();
         if records.is_empty() {
             // Repeats of sends whose commit may still be under way.
             let latest = states.iter().filter_map(|state| state.latest).max();
@@ -64,7 +64,6 @@ impl Broker {
         }
         let mut positions: Vec<Position> = Vec::with_capacity(records.len());
         let ticket = self.log.append_before_commit_here(reservation, &records, &mut positions);
-        drop(records);
         let mut left = positions.as_slice();
         for ((send, state), batch) in sends.iter().zip(&mut states).zip(&batches) {
             let (of_queue, others) = left.split_at(batch.stored.len());
@@ -78,7 +77,7 @@ impl Broker {
     }
 }
 
-fn accepted(batches: Vec<Batch>) -> AcceptedByQueue {
+fn accepted(batches: Vec<Batch<'_>>) -> AcceptedByQueue {
     batches.into_iter().map(|batch| batch.accepted).collect()
 }
 

@@ -15,10 +15,12 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millrace_engine::{KeptDocument, record};
-use millrace_journal::{Position, Purpose, Record, Ticket};
+use millrace_engine::KeptDocument;
+use millrace_engine::record::{KeptDeletedRecord, KeptRecord, Records};
+use millrace_journal::{Position, Purpose, Ticket};
 use thiserror::Error;
 
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::error::BrokerError;
 pub use collection::{Collection, Found};
@@ -129,7 +131,6 @@ struct Stored {
 pub(crate) struct Pending<'k, 'c> {
     state: MutexGuard<'k, State>,
     changes: &'c [KeptChange<'c>],
-    indexes: Vec<Vec<u8>>,
 }
 
 impl<'a> KeptChange<'a> {
@@ -154,13 +155,12 @@ impl<'a> KeptChange<'a> {
         KeptChange { expected, ..self }
     }
 
-    fn index(&self) -> Vec<u8> {
-        let mut index = Vec::with_capacity(self.record_bytes());
-        match &self.to {
-            Some(bytes) => record::kept(&mut index, self.collection, &self.key, bytes),
-            None => record::kept_deleted(&mut index, self.collection, &self.key),
+    fn write(&self, records: &mut Records<'_>) {
+        let KeptChange { collection, key, to, .. } = self;
+        match to {
+            Some(bytes) => KeptRecord { collection, key, bytes }.write(records),
+            None => KeptDeletedRecord { collection, key }.write(records),
         }
-        index
     }
 
     /// Bytes of its record at most.
@@ -204,10 +204,10 @@ impl Broker {
         let bytes = changes.iter().map(KeptChange::record_bytes).sum();
         let reservation = self.log.reserve(bytes, purpose).map_err(BrokerError::from)?;
         let pending = self.kept.begin(changes)?;
+        let mut records = Records::default();
+        pending.write(&mut records);
         let mut positions = Vec::with_capacity(changes.len());
-        let records: Vec<_> = pending.records().collect();
-        let ticket = self.log.append(reservation, &records, &mut positions);
-        drop(records);
+        let ticket = self.log.append(reservation, &journal_records(&records), &mut positions);
         pending.appended(&positions);
         Ok(ticket)
     }
@@ -268,8 +268,7 @@ impl Kept {
     ) -> Result<Pending<'_, 'c>, KeptError> {
         let state = self.lock();
         changes.iter().try_for_each(|change| state.check(change))?;
-        let indexes = changes.iter().map(KeptChange::index).collect();
-        Ok(Pending { state, changes, indexes })
+        Ok(Pending { state, changes })
     }
 
     /// Bytes of the records of documents that stand before some position.
@@ -284,7 +283,7 @@ impl Kept {
     pub(crate) fn append_again(
         &self,
         is_before: impl Fn(u64) -> bool,
-        append: impl Fn(&[u8]) -> Result<u64, BrokerError>,
+        append: impl Fn(&Records<'_>) -> Result<u64, BrokerError>,
     ) -> Result<(), BrokerError> {
         // Others get the lock between two pieces.
         loop {
@@ -296,8 +295,9 @@ impl Kept {
                     if appended == DOCUMENTS_AT_A_TIME {
                         break;
                     }
-                    let index = KeptChange::put(collection, key, &*stored.bytes).index();
-                    stored.position = append(&index)?;
+                    let mut records = Records::default();
+                    KeptChange::put(collection, key, &*stored.bytes).write(&mut records);
+                    stored.position = append(&records)?;
                     appended += 1;
                 }
             }
@@ -386,9 +386,9 @@ impl Stored {
 }
 
 impl Pending<'_, '_> {
-    /// The records of the changes, one each, in their order.
-    pub(crate) fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        self.indexes.iter().map(|index| Record { index, payload: &[] })
+    /// Adds the records of the changes, one each, in their order.
+    pub(crate) fn write(&self, records: &mut Records<'_>) {
+        self.changes.iter().for_each(|change| change.write(records));
     }
 
     /// Makes the changes, whose records stand there.

@@ -12,6 +12,7 @@
 //! catalog, kept documents, then what runs behind: what is due, waits for commits, waiters, timers, move tasks,
 //! maintenance.
 
+mod append;
 mod broker;
 mod browse;
 mod catalog;

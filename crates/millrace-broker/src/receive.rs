@@ -3,12 +3,13 @@
 use std::sync::{Arc, MutexGuard};
 
 use millrace_core::Timestamp;
-use millrace_engine::record;
+use millrace_engine::record::Records;
 use millrace_engine::{
     DeadLetters, Delivery, Handle, Kind, Queue, Receive, ReceiveError, Received, Redrive,
 };
 use millrace_journal::{Purpose, Ticket};
 
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::deliver::Undelivered;
 use crate::due::{PASSING_BUDGET, give_way};
@@ -243,7 +244,8 @@ impl Broker {
             // Besides what is named here, both records and their headers: 64 moves at most.
             let bytes = (4 << 10) + queue.arn().len() + 16 * receive.max;
             let reservation = self.log.reserve(bytes, Purpose::Lease)?;
-            let received = match state.queue.receive(now, receive, dead) {
+            let mut records = Records::default();
+            let received = match state.queue.receive(now, receive, dead, &mut records) {
                 Ok(received) => received,
                 Err(ReceiveError::NeedsDeadLetterQueue) => {
                     let redrive = state.queue.settings().redrive.clone();
@@ -261,8 +263,8 @@ impl Broker {
             if received.deliveries.is_empty() && received.moved.is_empty() {
                 return Ok(self.found_nothing(queue, &mut state, candidate));
             }
-            let ticket =
-                self.journal_receive(queue, target.as_deref(), now, &received, reservation);
+            let records = journal_records(&records);
+            let ticket = self.log.append_unawaited(reservation, &records, &mut Vec::new());
             state.latest = Some(ticket);
             let moved = received.moved.len();
             if moved > 0
@@ -324,38 +326,6 @@ impl Broker {
             state.waiters.push_last(waiter.clone());
         }
         self.arm(queue, state);
-    }
-
-    fn journal_receive(
-        &self,
-        queue: &SharedQueue,
-        target: Option<&SharedQueue>,
-        now: Timestamp,
-        received: &Received,
-        reservation: millrace_journal::Reservation<'_>,
-    ) -> Ticket {
-        let mut receive_index = Vec::with_capacity(160);
-        let mut move_index = Vec::new();
-        let slots = received.deliveries.iter().map(|delivery| delivery.at);
-        if received.is_repeated {
-            record::visibility_changed(
-                &mut receive_index,
-                queue.id(),
-                now,
-                received.deadline,
-                slots,
-            );
-        } else {
-            record::received(&mut receive_index, queue.id(), now, received.deadline, slots);
-        }
-        if let Some(target) = target.filter(|_| !received.moved.is_empty()) {
-            let moved = received.moved.iter().copied();
-            record::moved(&mut move_index, queue.id(), target.id(), now, queue.arn(), moved);
-        }
-        let both = [&move_index, &receive_index]
-            .map(|index| millrace_journal::Record { index, payload: &[] });
-        let records = if move_index.is_empty() { &both[1..] } else { &both[..] };
-        self.log.append_unawaited(reservation, records, &mut Vec::new())
     }
 }
 

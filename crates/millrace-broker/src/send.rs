@@ -1,13 +1,12 @@
 //! Accepting messages.
 
-use std::ops::Range;
-
-use millrace_engine::record::{self, SentRecord, SlotSeq};
-use millrace_engine::{Kind, Send, Sent};
+use millrace_engine::record::{Records, SlotSeq};
+use millrace_engine::{Kind, Send, Sent, StoredContent};
 use millrace_journal::record::RECORD_HEADER_BYTES;
 use millrace_journal::{Position, Purpose, Record, Reservation, Ticket};
 use smallvec::SmallVec;
 
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::message::{Accepted, Outgoing};
@@ -54,34 +53,30 @@ impl Broker {
     }
 
     /// Changes memory, but for where the messages are in the journal.
-    pub(crate) fn accept(
+    pub(crate) fn accept<'m>(
         &self,
         queue: &SharedQueue,
         state: &mut State,
-        messages: &[Outgoing<'_>],
-        batch: &mut Batch,
+        messages: &[Outgoing<'m>],
+        batch: &mut Batch<'m>,
     ) {
         let now = self.now();
-        let (kind, queue) = (queue.kind(), queue.id());
+        let kind = queue.kind();
         for (number, message) in messages.iter().enumerate() {
             let dedup = message.deduplication_id.filter(|_| kind == Kind::Fifo).map(|id| {
                 state.queue.dedup_key(&self.receipts, message.group.unwrap_or_default(), id)
             });
             let Outgoing { id, group, delay_s, .. } = *message;
-            match state.queue.send(now, &Send { id, group, dedup, delay_s }) {
+            let content = StoredContent::plain(message.content);
+            let send = Send { id, content, group, dedup, delay_s };
+            match state.queue.send(now, &send, &mut batch.records) {
                 Sent::Duplicate { id, seq } => {
                     state.sends.deduplicated += 1;
                     batch.accepted.push(Accepted { id, seq });
                 }
-                Sent::Stored { at, sent, deadline } => {
-                    let start = batch.indexes.len();
-                    let dedup_key = dedup.unwrap_or_default();
-                    let record =
-                        SentRecord { queue, at, sent, deadline, id, kind, group, dedup: dedup_key };
-                    record::sent(&mut batch.indexes, &record);
-                    let index = start..batch.indexes.len();
+                Sent::Stored { at, deadline, .. } => {
                     batch.accepted.push(Accepted { id, seq: at.seq });
-                    batch.stored.push(Stored { at, dedup, number, index });
+                    batch.stored.push(Stored { at, dedup, number });
                     batch.ready += u64::from(deadline.0 == 0);
                 }
             }
@@ -94,9 +89,9 @@ impl Broker {
         state: &mut State,
         reservation: Reservation<'_>,
         messages: &[Outgoing<'_>],
-        batch: &Batch,
+        batch: &Batch<'_>,
     ) -> Ticket {
-        let records: SmallVec<[Record<'_>; 10]> = batch.records(messages).collect();
+        let records = journal_records(&batch.records);
         let mut positions: Vec<Position> = Vec::with_capacity(records.len());
         let ticket = self.log.append_before_commit_here(reservation, &records, &mut positions);
         batch.appended(state, messages, &positions, ticket);
@@ -104,28 +99,17 @@ impl Broker {
     }
 }
 
-impl Batch {
-    pub(crate) fn new(messages: &[Outgoing<'_>]) -> Batch {
+impl<'m> Batch<'m> {
+    pub(crate) fn new(messages: &[Outgoing<'m>]) -> Batch<'m> {
         Batch {
-            indexes: Vec::with_capacity(messages.len() * INDEX_BYTES),
+            records: Records::with_capacity(messages.len() * INDEX_BYTES),
             accepted: SmallVec::new(),
             stored: SmallVec::new(),
             ready: 0,
         }
     }
 
-    /// The records of the messages that are no duplicates, in their order.
-    pub(crate) fn records<'a>(
-        &'a self,
-        messages: &'a [Outgoing<'a>],
-    ) -> impl Iterator<Item = Record<'a>> {
-        self.stored.iter().map(|stored| Record {
-            index: &self.indexes[stored.index.clone()],
-            payload: messages[stored.number].content,
-        })
-    }
-
-    /// Tells memory where these records are.
+    /// Tells memory where the records are.
     pub(crate) fn appended(
         &self,
         state: &mut State,
@@ -133,9 +117,9 @@ impl Batch {
         positions: &[Position],
         ticket: Ticket,
     ) {
-        let records = self.records(messages);
-        for ((stored, position), record) in self.stored.iter().zip(positions).zip(records) {
-            let record_len = record.encoded_bytes() as u32;
+        let placed = positions.iter().zip(self.records.iter());
+        for (stored, (position, (index, payload))) in self.stored.iter().zip(placed) {
+            let record_len = Record { index, payload }.encoded_bytes() as u32;
             state.queue.stored(stored.at, stored.dedup, position.0, record_len);
         }
         for stored in &self.stored {
@@ -146,9 +130,8 @@ impl Batch {
 }
 
 /// What became of the messages of one call.
-pub(crate) struct Batch {
-    /// Index parts of the records, one behind the other.
-    indexes: Vec<u8>,
+pub(crate) struct Batch<'m> {
+    pub(crate) records: Records<'m>,
     pub(crate) accepted: SmallVec<[Accepted; 10]>,
     /// The messages that are no duplicates.
     pub(crate) stored: SmallVec<[Stored; 10]>,
@@ -161,8 +144,6 @@ pub(crate) struct Stored {
     dedup: Option<u128>,
     /// Index of the message in the call.
     number: usize,
-    /// Its record's part of [`Batch::indexes`].
-    index: Range<usize>,
 }
 
 /// What the records take at most.

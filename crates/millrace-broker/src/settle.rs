@@ -1,10 +1,11 @@
 //! What the holder of a receipt handle may do: delete the message or change when it is seen.
 
-use millrace_engine::record::{self, SlotSeq};
-use millrace_engine::{Handle, VisibilityError};
+use millrace_engine::record::Records;
+use millrace_engine::{Expired, Handle, VisibilityError};
 use millrace_journal::{Purpose, Ticket};
 use smallvec::SmallVec;
 
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::due::PASSING_BUDGET;
 use crate::error::BrokerError;
@@ -39,29 +40,27 @@ impl Broker {
         handles: &[Handle],
     ) -> Result<(Outcomes, Option<Ticket>), BrokerError> {
         let reservation = self.log.reserve(64 + 16 * handles.len(), Purpose::Reclaim)?;
-        let mut outcomes = Outcomes::new();
-        let mut deleted: SmallVec<[SlotSeq; 10]> = SmallVec::new();
+        let mut records = Records::default();
         let mut state = queue.lock();
         if state.is_deleted {
             return Err(BrokerError::QueueDoesNotExist);
         }
         self.tick(queue, &mut state, self.now(), PASSING_BUDGET)?;
-        for handle in handles {
-            let outcome = state.queue.delete(handle);
-            deleted.extend(outcome.ok().flatten());
-            outcomes.push(outcome.map(|_| ()).map_err(|_| BrokerError::HandleExpired));
-        }
+        let deleted = state.queue.delete(handles, &mut records);
+        let count = deleted.iter().filter(|outcome| matches!(outcome, Ok(true))).count();
+        let outcome = |deleted: Result<bool, Expired>| match deleted {
+            Ok(_) => Ok(()),
+            Err(Expired) => Err(BrokerError::HandleExpired),
+        };
+        let outcomes: Outcomes = deleted.into_iter().map(outcome).collect();
         let succeeded = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
         Counters::add(&queue.counters.messages_deleted, succeeded);
-        if deleted.is_empty() {
+        if records.is_empty() {
             // Repeats of deletes whose commit may still be under way.
             return Ok((outcomes, state.latest));
         }
-        let count = deleted.len();
-        let mut index = Vec::with_capacity(16 + 12 * count);
-        record::deleted(&mut index, queue.id(), deleted.into_iter());
-        let record = millrace_journal::Record { index: &index, payload: &[] };
-        let ticket = self.log.append_before_commit_here(reservation, &[record], &mut Vec::new());
+        let records = journal_records(&records);
+        let ticket = self.log.append_before_commit_here(reservation, &records, &mut Vec::new());
         state.latest = Some(ticket);
         // FIFO: the rest of a group may have been waiting for this.
         state.wake(count as u64);
@@ -91,7 +90,7 @@ impl Broker {
     ) -> Result<(Outcomes, Option<Ticket>), BrokerError> {
         let reservation = self.log.reserve(64 + 80 * changes.len(), Purpose::Lease)?;
         let mut outcomes = Outcomes::new();
-        let mut indexes: SmallVec<[Vec<u8>; 10]> = SmallVec::new();
+        let mut records = Records::default();
         let mut state = queue.lock();
         if state.is_deleted {
             return Err(BrokerError::QueueDoesNotExist);
@@ -99,24 +98,16 @@ impl Broker {
         let now = self.now();
         self.tick(queue, &mut state, now, PASSING_BUDGET)?;
         for (handle, timeout_s) in changes {
-            let outcome = state.queue.change_visibility(now, handle, *timeout_s);
-            if let Ok(deadline) = outcome {
-                let at = SlotSeq { slot: handle.slot, seq: handle.seq };
-                let mut index = Vec::with_capacity(48);
-                let slots = std::iter::once(at);
-                record::visibility_changed(&mut index, queue.id(), now, deadline, slots);
-                indexes.push(index);
-            }
-            outcomes.push(outcome.map(|_| ()).map_err(|error| match error {
+            let outcome = state.queue.change_visibility(now, handle, *timeout_s, &mut records);
+            outcomes.push(outcome.map_err(|error| match error {
                 VisibilityError::NotAvailable => BrokerError::NotAvailable,
                 VisibilityError::BeyondLimit => BrokerError::BeyondVisibilityLimit,
             }));
         }
-        if indexes.is_empty() {
+        if records.is_empty() {
             return Ok((outcomes, state.latest));
         }
-        let records: SmallVec<[millrace_journal::Record<'_>; 10]> =
-            indexes.iter().map(|index| millrace_journal::Record { index, payload: &[] }).collect();
+        let records = journal_records(&records);
         let ticket = self.log.append_before_commit_here(reservation, &records, &mut Vec::new());
         state.latest = Some(ticket);
         state.wake(changes.len() as u64);

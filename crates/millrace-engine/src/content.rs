@@ -6,7 +6,8 @@
 //! | trace header length u16 | trace header | sender length u16 | sender
 //! | deduplication id length u16 | deduplication id
 //! ```
-//! Integers are little-endian. The layout is part of the journal's format.
+//! Integers are little-endian. The layout is part of the journal's format, and of version 0: a
+//! record says of which version its content is, so that others may be stored in another way.
 
 use std::ops::Range;
 
@@ -18,6 +19,36 @@ pub struct Attribute<'a> {
     pub name: &'a str,
     pub data_type: &'a str,
     pub value: &'a [u8],
+}
+
+/// How a stored content is to be read: part of the record that holds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContentVersion {
+    /// The layout above, as it is.
+    #[default]
+    Plain = 0,
+}
+
+impl ContentVersion {
+    /// The version that a record names; `None` if only later versions of the server know it.
+    pub fn known(version: u8) -> Option<ContentVersion> {
+        (version == ContentVersion::Plain as u8).then_some(ContentVersion::Plain)
+    }
+}
+
+/// A content in its stored form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoredContent<'a> {
+    pub version: ContentVersion,
+    /// The record's payload.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> StoredContent<'a> {
+    /// What [`NewContent::encode`] has written.
+    pub fn plain(bytes: &'a [u8]) -> StoredContent<'a> {
+        StoredContent { version: ContentVersion::Plain, bytes }
+    }
 }
 
 /// The content of a message about to be sent.
@@ -85,7 +116,13 @@ type Part = Range<usize>;
 
 impl Content {
     /// Reads the stored form; `None` if it is not whole.
-    pub fn decode(stored: Bytes) -> Option<Content> {
+    pub fn decode(version: ContentVersion, stored: Bytes) -> Option<Content> {
+        match version {
+            ContentVersion::Plain => Content::decode_plain(stored),
+        }
+    }
+
+    fn decode_plain(stored: Bytes) -> Option<Content> {
         let mut rest = Rest { bytes: &stored, at: 0 };
         let body_md5 = rest.array::<16>()?;
         let body_len = u32::from_le_bytes(rest.array()?);
@@ -106,9 +143,9 @@ impl Content {
         Some(Content { stored, body_md5, body, attributes, trace_header, sender, deduplication_id })
     }
 
-    /// The record's payload.
-    pub fn stored(&self) -> &[u8] {
-        &self.stored
+    /// The stored form.
+    pub fn stored(&self) -> StoredContent<'_> {
+        StoredContent::plain(&self.stored)
     }
 
     /// UTF-8.
@@ -215,7 +252,7 @@ mod tests {
 
     #[test]
     fn content_round_trips() {
-        let content = Content::decode(Bytes::from(sample())).unwrap();
+        let content = Content::decode(ContentVersion::Plain, Bytes::from(sample())).unwrap();
 
         assert_eq!((content.body(), content.body_md5()), ("hé".as_bytes(), [7; 16]));
         let expected: [[&[u8]; 3]; 2] = [[b"a", b"String.x", b"v"], [b"b", b"Binary", &[0, 255]]];
@@ -234,7 +271,8 @@ mod tests {
     fn truncated_content_is_refused_at_every_length() {
         let whole = sample();
         for len in 0..whole.len() {
-            assert_eq!(Content::decode(Bytes::copy_from_slice(&whole[..len])), None, "{len}");
+            let part = Bytes::copy_from_slice(&whole[..len]);
+            assert_eq!(Content::decode(ContentVersion::Plain, part), None, "{len}");
         }
     }
 }

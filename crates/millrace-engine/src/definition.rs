@@ -5,6 +5,12 @@ use std::collections::BTreeMap;
 use millrace_core::{QueueId, QueueKey, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 
+use crate::queue::Queue;
+use crate::record::{Input, Records};
+use crate::replay::{Replay, ReplayError};
+
+pub(crate) const DEFINED: u8 = 8;
+
 /// Standard or FIFO; fixed at creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
@@ -122,5 +128,56 @@ impl Definition {
     /// What names the queue.
     pub fn key(&self) -> QueueKey {
         QueueKey::new(&self.region, &self.account, &self.name)
+    }
+}
+
+/// A definition that is about to be journaled. How long its record is shows before anything
+/// changes, so that room for it can be had.
+#[derive(Debug)]
+pub struct NewDefinition<'d> {
+    definition: &'d Definition,
+    json: Vec<u8>,
+}
+
+impl<'d> NewDefinition<'d> {
+    pub fn new(definition: &'d Definition) -> Result<NewDefinition<'d>, serde_json::Error> {
+        Ok(NewDefinition { definition, json: serde_json::to_vec(definition)? })
+    }
+
+    /// Bytes of the record's index part.
+    pub fn index_bytes(&self) -> usize {
+        1 + self.json.len()
+    }
+
+    /// Adds the record of a queue that is new, or whose settings stay.
+    pub fn write(&self, records: &mut Records<'_>) {
+        records.add(DEFINED, self.json.len(), &[], |out| out.bytes(&self.json));
+    }
+}
+
+impl Queue {
+    /// Gives the queue the settings of its new definition.
+    pub fn define(&mut self, new: &NewDefinition<'_>, now: Timestamp, records: &mut Records<'_>) {
+        self.set_settings(new.definition.settings.clone(), now);
+        new.write(records);
+    }
+}
+
+/// Fields of `Defined`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefinedRecord<'a> {
+    pub json: &'a [u8],
+}
+
+impl<'a> DefinedRecord<'a> {
+    pub(crate) fn read(from: &mut Input<'a>) -> DefinedRecord<'a> {
+        DefinedRecord { json: from.rest() }
+    }
+
+    pub(crate) fn replay(&self, replay: &mut Replay, position: u64) -> Result<(), ReplayError> {
+        let definition = serde_json::from_slice(self.json)
+            .map_err(|source| ReplayError::Document { position, source })?;
+        replay.define(definition, Some(position));
+        Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! The queue engine: pure, deterministic state machines.
 //!
-//! A [`Queue`] takes commands with the present time as an argument and changes its state; what must
-//! outlive a crash is written as [`record`]s, and [`Replay`] rebuilds the same state from them. No
-//! I/O, clock, thread or randomness inside: message ids, times and hash keys are arguments.
+//! A [`Queue`] takes commands with the present time as an argument and changes its state. Each change
+//! that must outlive a crash adds its [`record`] to the caller's [`Records`](record::Records), and
+//! [`Replay`] rebuilds the same state from them. No I/O, clock, thread or randomness inside: message
+//! ids, times and hash keys are arguments.
 //!
 //! ```text
 //!            send                    delay ends
@@ -23,17 +24,19 @@
 
 mod content;
 mod definition;
+mod kept;
 mod queue;
 mod receipt;
 pub mod record;
 mod replay;
 
-pub use content::{Attribute, Content, NewContent};
-pub use definition::{DeduplicationScope, Definition, Kind, Redrive, Settings};
+pub use content::{Attribute, Content, ContentVersion, NewContent, StoredContent};
+pub use definition::{DeduplicationScope, Definition, Kind, NewDefinition, Redrive, Settings};
+pub use kept::{KeptDocument, MOVE_TASKS};
 pub use queue::{
     BrowseCursor, BrowseFilter, BrowsePage, Counts, DeadLetters, Delivery, Discarded, Expired,
-    Fairness, Gauges, MessageState, MessageView, Queue, Receive, ReceiveError, Received,
+    Fairness, Gauges, MessageState, MessageView, Queue, Receive, ReceiveError, Received, Relocate,
     RememberedSend, Send, Sent, VisibilityError,
 };
 pub use receipt::{Handle, ReceiptKey};
-pub use replay::{Finished, KeptDocument, MOVE_TASKS, Replay, ReplayError, ReplayedQueue};
+pub use replay::{Finished, Replay, ReplayError, ReplayedQueue};

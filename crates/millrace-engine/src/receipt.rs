@@ -15,6 +15,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use millrace_core::QueueId;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
+use crate::record::{DecodeError, Input, Records};
+use crate::replay::Replay;
+
+pub(crate) const SECRET: u8 = 13;
+
 /// What a receipt handle says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
@@ -81,6 +86,27 @@ impl ReceiptKey {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(bytes);
         hasher.finish128().as_u128()
+    }
+}
+
+/// The secret that keys are made of, as journaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecretRecord {
+    pub secret: [u8; 16],
+}
+
+impl SecretRecord {
+    /// Adds the record.
+    pub fn write(&self, records: &mut Records<'_>) {
+        records.add(SECRET, self.secret.len(), &[], |out| out.bytes(&self.secret));
+    }
+
+    pub(crate) fn read(from: &mut Input<'_>) -> Result<SecretRecord, DecodeError> {
+        Ok(SecretRecord { secret: from.array()? })
+    }
+
+    pub(crate) fn replay(&self, replay: &mut Replay, position: u64) {
+        replay.secret = Some((self.secret, position));
     }
 }
 

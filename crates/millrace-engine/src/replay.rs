@@ -1,21 +1,21 @@
 //! Rebuilds all queues from a journal's records.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use millrace_core::{QueueId, QueueKey, Timestamp, limits};
 use thiserror::Error;
 
 use crate::definition::{Definition, Kind, Settings};
+use crate::kept::KeptDocument;
 use crate::queue::Queue;
-use crate::record::Record;
+use crate::record::{DecodeError, Record};
 
 /// Why a record cannot be replayed: it was written by another version, or is damaged in a way that
 /// its checksum does not show.
 #[derive(Debug, Error)]
 pub enum ReplayError {
-    #[error("record at {position:#x} is of an unknown kind or malformed")]
-    Malformed { position: u64 },
+    #[error("at {position:#x}: {source}")]
+    Record { position: u64, source: DecodeError },
     #[error("record at {position:#x} holds a malformed document")]
     Document { position: u64, source: serde_json::Error },
 }
@@ -29,25 +29,14 @@ pub struct ReplayedQueue {
     pub queue: Queue,
 }
 
-/// The collection of move tasks. They had records of their own before documents were kept.
-pub const MOVE_TASKS: &str = "move-tasks";
-
-/// A kept document as its records tell it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptDocument {
-    pub bytes: Arc<[u8]>,
-    /// Where its latest record stands.
-    pub position: u64,
-}
-
 /// State under reconstruction. Feed all records in order, then call [`Replay::finish`].
 #[derive(Debug, Default)]
 pub struct Replay {
     queues: HashMap<QueueId, Partial>,
     /// The latest queue of each name.
     names: HashMap<QueueKey, QueueId>,
-    kept: BTreeMap<(String, String), KeptDocument>,
-    secret: Option<([u8; 16], u64)>,
+    pub(crate) kept: BTreeMap<(String, String), KeptDocument>,
+    pub(crate) secret: Option<([u8; 16], u64)>,
     latest: Timestamp,
     highest_queue: u64,
 }
@@ -67,71 +56,24 @@ impl Replay {
         position: u64,
         record_len: u32,
     ) -> Result<(), ReplayError> {
-        let malformed = ReplayError::Malformed { position };
-        match Record::decode(index).ok_or(malformed)? {
-            Record::Sent(sent) => {
-                self.latest = self.latest.max(sent.sent);
-                self.queue(sent.queue, sent.kind).replay_sent(&sent, position, record_len);
-            }
-            Record::Relocated(relocated) => {
-                let message = &relocated.message;
-                self.latest = self.latest.max(message.sent).max(relocated.last_received);
-                self.queue(message.queue, message.kind)
-                    .replay_relocated(&relocated, position, record_len);
-            }
-            Record::Received { queue, at, deadline, slots } => {
-                self.change(queue, at, |queue| queue.replay_received(at, deadline, slots));
-            }
-            Record::VisibilityChanged { queue, at, deadline, slots } => {
-                self.change(queue, at, |queue| queue.replay_visibility(at, deadline, slots));
-            }
-            Record::Returned { queue, at, slots } => {
-                self.change(queue, at, |queue| queue.replay_returned(slots));
-            }
-            Record::Deleted { queue, slots } => {
-                self.change(queue, Timestamp(0), |queue| queue.replay_deleted(slots));
-            }
-            Record::Purged { queue } => {
-                self.change(queue, Timestamp(0), |queue| drop(queue.purge()));
-            }
-            Record::Moved { from, to, at, source, slots } => {
-                self.latest = self.latest.max(at);
-                match self.queues.remove(&from) {
-                    Some(mut taken) => {
-                        let target = self.queue(to, taken.queue.settings().kind);
-                        target.replay_taken(slots);
-                        taken.queue.replay_moved(target, at, source, slots);
-                        self.queues.insert(from, taken);
-                    }
-                    None => {
-                        if let Some(target) = self.queues.get_mut(&to) {
-                            target.queue.replay_taken(slots);
-                        }
-                    }
-                }
-            }
-            Record::Remembered { queue, expires, seq, id, dedup } => {
-                self.queue(queue, Kind::Fifo).replay_remembered(dedup, seq, id, expires, position);
-            }
-            Record::Defined { json } => {
-                let definition = serde_json::from_slice(json)
-                    .map_err(|source| ReplayError::Document { position, source })?;
-                self.define(definition, Some(position));
-            }
-            Record::QueueDeleted { queue } => {
-                self.highest_queue = self.highest_queue.max(queue.0);
-                self.queues.remove(&queue);
-            }
-            Record::MoveTask { json } => {
-                let task: TaskId = serde_json::from_slice(json)
-                    .map_err(|source| ReplayError::Document { position, source })?;
-                self.keep(MOVE_TASKS, &task.id, json, position);
-            }
-            Record::Kept { collection, key, bytes } => self.keep(collection, key, bytes, position),
-            Record::KeptDeleted { collection, key } => {
-                self.kept.remove(&(collection.to_owned(), key.to_owned()));
-            }
-            Record::Secret(secret) => self.secret = Some((secret, position)),
+        let record =
+            Record::decode(index).map_err(|source| ReplayError::Record { position, source })?;
+        match record {
+            Record::Sent(sent) => sent.replay(self, position, record_len),
+            Record::Received(received) => received.replay(self),
+            Record::Deleted(deleted) => deleted.replay(self),
+            Record::VisibilityChanged(changed) => changed.replay(self),
+            Record::Returned(returned) => returned.replay(self),
+            Record::Moved(moved) => moved.replay(self),
+            Record::Purged(purged) => purged.replay(self),
+            Record::Defined(defined) => defined.replay(self, position)?,
+            Record::QueueDeleted(deleted) => deleted.replay(self),
+            Record::Relocated(relocated) => relocated.replay(self, position, record_len),
+            Record::Remembered(remembered) => remembered.replay(self, position),
+            Record::MoveTask(task) => task.replay(self, position)?,
+            Record::Secret(secret) => secret.replay(self, position),
+            Record::Kept(kept) => kept.replay(self, position),
+            Record::KeptDeleted(deleted) => deleted.replay(self),
         }
         Ok(())
     }
@@ -185,12 +127,13 @@ impl Replay {
         }
     }
 
-    fn keep(&mut self, collection: &str, key: &str, bytes: &[u8], position: u64) {
-        let document = KeptDocument { bytes: bytes.into(), position };
-        self.kept.insert((collection.to_owned(), key.to_owned()), document);
+    /// A record tells of that time.
+    pub(crate) fn saw(&mut self, at: Timestamp) {
+        self.latest = self.latest.max(at);
     }
 
-    fn queue(&mut self, id: QueueId, kind: Kind) -> &mut Queue {
+    /// The queue of a message, whose definition may be further on.
+    pub(crate) fn queue(&mut self, id: QueueId, kind: Kind) -> &mut Queue {
         self.highest_queue = self.highest_queue.max(id.0);
         let partial = self.queues.entry(id).or_insert_with(|| {
             let settings = Settings { kind, ..Settings::default() };
@@ -199,16 +142,41 @@ impl Replay {
         &mut partial.queue
     }
 
-    fn change(&mut self, id: QueueId, at: Timestamp, change: impl FnOnce(&mut Queue)) {
-        self.latest = self.latest.max(at);
+    /// Changes a queue, if it is there.
+    pub(crate) fn change(&mut self, id: QueueId, at: Timestamp, change: impl FnOnce(&mut Queue)) {
+        self.saw(at);
         if let Some(partial) = self.queues.get_mut(&id) {
             change(&mut partial.queue);
         }
     }
 
-    fn define(&mut self, definition: Definition, position: Option<u64>) {
+    /// Changes two queues, as far as they are there; the first being there, the other one is.
+    pub(crate) fn change_both(
+        &mut self,
+        from: QueueId,
+        to: QueueId,
+        change: impl FnOnce(Option<&mut Queue>, Option<&mut Queue>),
+    ) {
+        match self.queues.remove(&from) {
+            Some(mut taken) => {
+                let to = self.queue(to, taken.queue.settings().kind);
+                change(Some(&mut taken.queue), Some(to));
+                self.queues.insert(from, taken);
+            }
+            None => change(None, self.queues.get_mut(&to).map(|partial| &mut partial.queue)),
+        }
+    }
+
+    pub(crate) fn drop_queue(&mut self, id: QueueId) {
+        self.highest_queue = self.highest_queue.max(id.0);
+        self.queues.remove(&id);
+    }
+
+    /// Takes a definition, which may stand further on than its queue's messages: definitions are
+    /// relocated, too.
+    pub(crate) fn define(&mut self, definition: Definition, position: Option<u64>) {
         let modified = Timestamp(definition.modified_ms);
-        self.latest = self.latest.max(modified);
+        self.saw(modified);
         let id = definition.queue_id();
         // A repaired journal may have lost that the earlier queue of this name was deleted.
         if let Some(earlier) = self.names.insert(definition.key(), id).filter(|other| *other != id)
@@ -241,11 +209,6 @@ impl Replay {
             name = format!("recovered-{}-{again}{suffix}", id.0);
         }
     }
-}
-
-#[derive(serde::Deserialize)]
-struct TaskId {
-    id: String,
 }
 
 /// What the records told.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use millrace_core::{MessageId, Timestamp};
-use millrace_engine::record::{self, Record as EngineRecord, SentRecord, SlotSeq};
+use millrace_engine::record::{Record as EngineRecord, Records, SentRecord, SlotSeq};
+use millrace_engine::{ContentVersion, Relocate, StoredContent};
 use millrace_journal::{Position, Purpose, ReadError, Record, Replayed, SegmentId};
 
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::queue::{SharedQueue, State};
@@ -77,25 +79,29 @@ impl Broker {
         };
         // Read without the lock: old records come from the disk.
         let Some(message) = find(&queue.lock()) else { return Ok(0) };
-        let (id, payload) = self.stored_message(queue, position, message.record_len, unreadable)?;
+        let (id, version, payload) =
+            self.stored_message(queue, position, message.record_len, unreadable)?;
         let source_bytes = message.source.as_ref().map_or(0, |source| source.len());
         let bytes = message.record_len as usize + RELOCATION_BYTES + source_bytes;
         // As long as there is no further segment, the last of this one is left to deletes.
         let reservation = self.log.reserve(bytes, Purpose::Relocate)?;
         let mut state = queue.lock();
         let Some(message) = find(&state) else { return Ok(0) };
-        let mut index = Vec::new();
-        record::relocated(&mut index, &state.queue.relocation(id, &message, self.now()));
-        let record = Record { index: &index, payload: &payload };
+        let mut records = Records::default();
+        let content = StoredContent { version, bytes: &payload };
+        let relocate = Relocate { id, message: &message, content };
+        state.queue.relocate(self.now(), &relocate, &mut records);
+        let records = journal_records(&records);
         let mut positions = Vec::new();
-        self.log.append(reservation, &[record], &mut positions);
+        self.log.append(reservation, &records, &mut positions);
+        let record_bytes = records.iter().map(Record::encoded_bytes).sum();
         if let Some(position) = positions.first() {
-            state.queue.relocated(at, position.0, record.encoded_bytes() as u32);
+            state.queue.relocated(at, position.0, record_bytes as u32);
         }
-        Ok(record.encoded_bytes())
+        Ok(record_bytes)
     }
 
-    /// Id and content of a message. A content that the disk has damaged, or has failed to read for
+    /// Id and content of a message, as it is stored. A content that the disk has damaged, or has failed to read for
     /// long, is gone; the message goes on without one, or its segment and all behind it would have
     /// to stay until it expires.
     fn stored_message(
@@ -104,17 +110,18 @@ impl Broker {
         position: Position,
         record_len: u32,
         unreadable: &mut Option<(SegmentId, Timestamp)>,
-    ) -> Result<(MessageId, Bytes), BrokerError> {
+    ) -> Result<(MessageId, ContentVersion, Bytes), BrokerError> {
         match self.log.read(position, record_len) {
             Ok(stored) => {
-                let id = message_of(stored.index()).map(|message| message.id);
-                let id =
-                    id.ok_or_else(|| BrokerError::Internal("record holds no message".into()))?;
-                Ok((id, stored.into_payload()))
+                let message = message_of(stored.index());
+                let (id, version) = message
+                    .map(|message| (message.id, message.version))
+                    .ok_or_else(|| BrokerError::Internal("record holds no message".into()))?;
+                Ok((id, version, stored.into_payload()))
             }
             Err(error) if self.is_gone(&error, position, unreadable) => {
                 tracing::error!(queue = %queue.key(), %error, "message relocated without its content");
-                Ok((self.indexed_id(position)?, Bytes::new()))
+                Ok((self.indexed_id(position)?, ContentVersion::Plain, Bytes::new()))
             }
             Err(error) => Err(crate::deliver::unreadable(&error)),
         }
@@ -153,7 +160,7 @@ impl Broker {
 }
 
 fn message_of(index: &[u8]) -> Option<SentRecord<'_>> {
-    EngineRecord::decode(index).and_then(EngineRecord::into_message)
+    EngineRecord::decode(index).ok().and_then(EngineRecord::into_message)
 }
 
 /// Messages of a segment that is the queue's oldest, in the order sent, among some slots from

@@ -4,19 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_engine::{RememberedSend, record};
+use millrace_engine::record::{Records, RememberedRecord};
 use millrace_journal::record::RECORD_HEADER_BYTES;
 use millrace_journal::{Purpose, Record, SegmentId};
 
 use super::shorten::{COMMIT_PAUSE, LogState};
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
 
-/// Bytes of a `Remembered` record.
-const REMEMBERED_INDEX_BYTES: usize = 57;
-/// What it takes in the log.
-pub(super) const REMEMBERED_BYTES: u64 = (RECORD_HEADER_BYTES + REMEMBERED_INDEX_BYTES) as u64;
+/// What a `Remembered` record takes in the log.
+pub(super) const REMEMBERED_BYTES: u64 =
+    (RECORD_HEADER_BYTES + RememberedRecord::INDEX_BYTES) as u64;
 /// Sends that are appended again under a queue's lock.
 const UNDER_ONE_LOCK: usize = 100;
 /// Sends that are appended again before their commit is awaited: more in a second than are sent.
@@ -86,12 +86,10 @@ impl Broker {
         if current.is_empty() {
             return Ok(Some(0));
         }
-        let mut indexes = Vec::with_capacity(current.len() * REMEMBERED_INDEX_BYTES);
-        for RememberedSend { key, id, seq, expires, .. } in current.iter().copied() {
-            record::remembered(&mut indexes, queue.id(), *expires, *seq, *id, *key);
-        }
-        let indexes = indexes.chunks_exact(REMEMBERED_INDEX_BYTES);
-        let records: Vec<_> = indexes.map(|index| Record { index, payload: &[] }).collect();
+        let index_bytes = current.len() * RememberedRecord::INDEX_BYTES;
+        let mut records = Records::with_capacity(index_bytes);
+        current.iter().for_each(|send| state.queue.remember_again(send, &mut records));
+        let records = journal_records(&records);
         let bytes = records.iter().map(Record::encoded_bytes).sum();
         let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
         let mut positions = Vec::with_capacity(records.len());

@@ -10,14 +10,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use millrace_core::Timestamp;
-use millrace_engine::record;
+use millrace_engine::record::{Records, SecretRecord};
 use millrace_journal::record::RECORD_HEADER_BYTES;
 use millrace_journal::{Purpose, SegmentId, SegmentInfo, Ticket, Unavailable};
 
 use super::LONGEST_PAUSE;
 use super::remember::{REMEMBERED_BYTES, Remembering};
-use crate::broker::{Broker, append_index};
-use crate::catalog::definition_record;
+use crate::append::append_one;
+use crate::broker::Broker;
+use crate::catalog::new_definition;
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
 
@@ -204,8 +205,9 @@ impl Broker {
         for queue in queues {
             let state = queue.lock();
             if is_before(state.definition_position) {
-                let index = definition_record(&queue.definition())?;
-                definition_bytes += (DEFINITION_OVERHEAD_BYTES + index.len()) as u64;
+                let definition = queue.definition();
+                let index_bytes = new_definition(&definition)?.index_bytes();
+                definition_bytes += (DEFINITION_OVERHEAD_BYTES + index_bytes) as u64;
             }
             sends += state.queue.remembered_count_to(last);
         }
@@ -224,25 +226,26 @@ impl Broker {
             return Ok(Again::NoRoom);
         }
         if is_before(log.secret.1) {
-            let mut index = Vec::new();
-            record::secret(&mut index, &log.secret.0);
-            log.secret.1 = self.append_again(&index)?;
+            let mut records = Records::default();
+            SecretRecord { secret: log.secret.0 }.write(&mut records);
+            log.secret.1 = self.append_again(&records)?;
         }
         for queue in queues {
             let mut state = queue.lock();
             if !state.is_deleted && is_before(state.definition_position) {
-                let index = definition_record(&queue.definition())?;
-                state.definition_position = self.append_again(&index)?;
+                let mut records = Records::default();
+                new_definition(&queue.definition())?.write(&mut records);
+                state.definition_position = self.append_again(&records)?;
             }
         }
         self.forget_ended_tasks()?;
-        self.kept.append_again(is_before, |index| self.append_again(index))?;
+        self.kept.append_again(is_before, |records| self.append_again(records))?;
         log.remembering = Some(Remembering::new(queues, boundary));
         Ok(Again::Begun)
     }
 
-    fn append_again(&self, index: &[u8]) -> Result<u64, BrokerError> {
-        let (_, position) = append_index(&self.log, Purpose::Reclaim, index)?;
+    fn append_again(&self, records: &Records<'_>) -> Result<u64, BrokerError> {
+        let (_, position) = append_one(&self.log, Purpose::Reclaim, records)?;
         Ok(position)
     }
 }

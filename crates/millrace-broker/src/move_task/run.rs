@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_core::{MessageId, Timestamp};
-use millrace_engine::record::{self, SentRecord, SlotSeq};
+use millrace_engine::record::{Records, SlotSeq};
 use millrace_engine::{Content, Delivery, MOVE_TASKS, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, ReadError, Record};
 
 use super::tasks::Entry;
 use super::{MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, json};
+use crate::append::journal_records;
 use crate::broker::Broker;
 use crate::deliver::{decode, unreadable};
 use crate::due::PASSING_BUDGET;
@@ -201,36 +202,30 @@ impl Broker {
             return Ok(()); // Received or expired meanwhile; the next turn sees what is next.
         }
         let now = self.now();
-        let group = message.group.as_deref();
-        let send = Send { id, group, dedup: None, delay_s: None };
-        let Sent::Stored { at, sent, deadline } = to.queue.send(now, &send) else { return Ok(()) };
-        let queue = destination.id();
-        let (mut sent_index, mut deleted_index) = (Vec::new(), Vec::new());
-        let kind = destination.kind();
-        let new = SentRecord { queue, at, sent, deadline, id, kind, group, dedup: 0 };
-        record::sent(&mut sent_index, &new);
-        record::deleted(&mut deleted_index, source.id(), std::iter::once(message.at));
         let counting = [KeptChange::put(MOVE_TASKS, &counted.id, &json)];
         let pending = self.kept.begin(&counting)?;
-        let sent_record = Record { index: &sent_index, payload: content.stored() };
-        let deleted_record = Record { index: &deleted_index, payload: &[] };
-        let mut records = vec![sent_record, deleted_record];
-        records.extend(pending.records());
+        let mut records = Records::default();
+        let group = message.group.as_deref();
+        let send = Send { id, content: content.stored(), group, dedup: None, delay_s: None };
+        let Sent::Stored { at, deadline, .. } = to.queue.send(now, &send, &mut records) else {
+            return Ok(());
+        };
+        from.queue.take(message.at, &mut records);
+        pending.write(&mut records);
+        let records = journal_records(&records);
         let mut positions = Vec::with_capacity(records.len());
         let ticket = self.log.append(reservation, &records, &mut positions);
-        let moved_bytes = records.iter().map(Record::encoded_bytes).sum::<usize>();
-        drop(records);
-        if let [sent, _, kept @ ..] = positions.as_slice() {
-            to.queue.stored(at, None, sent.0, sent_record.encoded_bytes() as u32);
+        if let ([sent, _, kept @ ..], [record, ..]) = (&positions[..], &records[..]) {
+            to.queue.stored(at, None, sent.0, record.encoded_bytes() as u32);
             pending.appended(kept);
         }
+        let moved_bytes = records.iter().map(Record::encoded_bytes).sum::<usize>();
         entry.task = counted.clone();
         tasks.moved_bytes += moved_bytes;
         if tasks.moved_bytes > MOVED_BYTES {
             tasks.moved_bytes = 0;
             tasks.awaited = tasks.latest.replace(ticket);
         }
-        from.queue.take(message.at);
         (from.latest, to.latest) = (Some(ticket), Some(ticket));
         to.moved_in = Some(ticket);
         to.sends.add(content.size_bytes());

@@ -180,8 +180,9 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::{MessageId, QueueId, Timestamp};
+    use millrace_core::{QueueId, Timestamp};
 
+    use super::super::testing::message;
     use super::super::{DeadLetters, Receive, Send};
     use super::*;
     use crate::record::SlotSeq;
@@ -192,13 +193,8 @@ mod tests {
     }
 
     fn send(queue: &mut Queue, now: u64, delay_s: u32) -> SlotSeq {
-        let send = Send {
-            id: MessageId::from_random(u128::from(now)),
-            group: None,
-            dedup: None,
-            delay_s: Some(delay_s),
-        };
-        match queue.send(Timestamp(now), &send) {
+        let send = Send { delay_s: Some(delay_s), ..message(u128::from(now), None) };
+        match queue.send_alone(Timestamp(now), &send) {
             super::super::Sent::Stored { at, .. } => at,
             super::super::Sent::Duplicate { .. } => unreachable!("no deduplication id was given"),
         }
@@ -207,7 +203,7 @@ mod tests {
     fn receive(queue: &mut Queue, now: u64, max: usize, dead_letters: DeadLetters<'_>) {
         let receive =
             Receive { max, visibility_timeout_s: Some(0), attempt: None, in_flight_limit: 1000 };
-        queue.receive(Timestamp(now), &receive, dead_letters).unwrap();
+        queue.receive_alone(Timestamp(now), &receive, dead_letters).unwrap();
     }
 
     /// All pages, `limit` and `visits` at a time; `between` runs between two pages.
@@ -252,7 +248,7 @@ mod tests {
         }
         let receive =
             Receive { max: 2, visibility_timeout_s: Some(30), attempt: None, in_flight_limit: 9 };
-        queue.receive(Timestamp(2_000), &receive, DeadLetters::Deliver).unwrap();
+        queue.receive_alone(Timestamp(2_000), &receive, DeadLetters::Deliver).unwrap();
         let before = format!("{queue:?}");
 
         let seen = |queue: &mut Queue, filter| all(queue, filter, (2, 3), |_, _| {});
@@ -271,7 +267,7 @@ mod tests {
         // Takes away the message that the cursor stands on, and some before it.
         let seen = all(&mut queue, BrowseFilter::All, (4, 3), |queue, seen| {
             for seq in seen.last().into_iter().chain(seen.first()) {
-                queue.take(at[(seq - 100) as usize]);
+                queue.take_alone(at[(seq - 100) as usize]);
             }
         });
 

@@ -21,8 +21,8 @@ pub(super) struct DelayChange {
 }
 
 impl Queue {
-    /// Changes the settings.
-    pub fn set_settings(&mut self, settings: Settings, now: Timestamp) {
+    /// Changes the settings, which a definition records.
+    pub(crate) fn set_settings(&mut self, settings: Settings, now: Timestamp) {
         let delay_changed = settings.delay_s != self.settings.delay_s;
         self.settings = settings;
         if delay_changed && self.settings.kind == Kind::Fifo {
@@ -43,8 +43,24 @@ impl Queue {
         self.delay_change = (end < self.slab.len()).then_some(DelayChange { next: end });
     }
 
+    /// `Defined`, the first that is left: the delay was last changed by it or by one before it that
+    /// no record tells of any more.
+    pub(crate) fn replay_first_settings(&mut self, settings: Settings, modified: Timestamp) {
+        self.settings = settings;
+        self.apply_delay_to_all(modified);
+    }
+
+    /// `Defined`, a later one.
+    pub(crate) fn replay_settings(&mut self, settings: Settings, modified: Timestamp) {
+        let delay_changed = settings.delay_s != self.settings.delay_s;
+        self.settings = settings;
+        if delay_changed {
+            self.apply_delay_to_all(modified);
+        }
+    }
+
     /// Gives all messages the queue's delay.
-    pub(super) fn apply_delay_to_all(&mut self, now: Timestamp) {
+    fn apply_delay_to_all(&mut self, now: Timestamp) {
         if self.settings.kind == Kind::Fifo {
             (0..self.slab.len()).for_each(|slot| self.apply_delay(slot, now));
         }
@@ -82,9 +98,10 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::{MessageId, QueueId};
+    use millrace_core::QueueId;
 
-    use super::super::{DeadLetters, Receive, Send};
+    use super::super::testing::message;
+    use super::super::{DeadLetters, Receive};
     use super::*;
 
     const NOW: Timestamp = Timestamp(1_000_000);
@@ -94,8 +111,7 @@ mod tests {
         let settings = Settings { kind: Kind::Fifo, ..Settings::default() };
         let mut queue = Queue::new(QueueId(1), "arn", settings, 1);
         for group in 0..messages {
-            let (id, group) = (MessageId::from_random(0), group.to_string());
-            queue.send(NOW, &Send { id, group: Some(&group), dedup: None, delay_s: None });
+            queue.send_alone(NOW, &message(0, Some(&group.to_string())));
         }
         queue
     }
@@ -144,10 +160,9 @@ mod tests {
         set_delay(&mut queue, 60);
         let receive =
             Receive { max: 10, visibility_timeout_s: None, attempt: None, in_flight_limit: 100 };
-        queue.receive(NOW, &receive, DeadLetters::Deliver).unwrap();
+        queue.receive_alone(NOW, &receive, DeadLetters::Deliver).unwrap();
         let later = NOW.plus_seconds(60);
-        let id = MessageId::from_random(0);
-        queue.send(later, &Send { id, group: Some("late"), dedup: None, delay_s: None });
+        queue.send_alone(later, &message(0, Some("late")));
 
         queue.tick(NOW, 2 * MESSAGES as usize);
 

@@ -83,8 +83,9 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::{MessageId, QueueId};
+    use millrace_core::QueueId;
 
+    use super::super::testing::message;
     use super::super::{DeadLetters, Receive, Send};
     use super::*;
     use crate::definition::{Redrive, Settings};
@@ -97,8 +98,7 @@ mod tests {
     }
 
     fn send(queue: &mut Queue, now: Timestamp, group: Option<&str>, delay_s: u32) {
-        let id = MessageId::from_random(0);
-        queue.send(now, &Send { id, group, dedup: None, delay_s: Some(delay_s) });
+        queue.send_alone(now, &Send { delay_s: Some(delay_s), ..message(0, group) });
     }
 
     fn receive(queue: &mut Queue, max: usize, timeout_s: u32) -> usize {
@@ -108,7 +108,7 @@ mod tests {
             attempt: None,
             in_flight_limit: 120_000,
         };
-        queue.receive(NOW, &receive, DeadLetters::Deliver).unwrap().deliveries.len()
+        queue.receive_alone(NOW, &receive, DeadLetters::Deliver).unwrap().deliveries.len()
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
 
         let again =
             Receive { max: 1, visibility_timeout_s: None, attempt: None, in_flight_limit: 120_000 };
-        source.receive(NOW, &again, DeadLetters::Move(&mut dead)).unwrap();
+        source.receive_alone(NOW, &again, DeadLetters::Move(&mut dead)).unwrap();
 
         assert_eq!(dead.gauges().oldest_sent, Some(NOW));
     }

@@ -235,9 +235,10 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::{MessageId, QueueId, Timestamp};
+    use millrace_core::{QueueId, Timestamp};
 
-    use super::super::{DeadLetters, Receive, Send};
+    use super::super::testing::message;
+    use super::super::{DeadLetters, Receive};
     use super::*;
     use crate::definition::{Redrive, Settings};
 
@@ -249,8 +250,7 @@ mod tests {
     fn queue(settings: Settings) -> Queue {
         let mut queue = Queue::new(QueueId(1), "arn", settings, 1);
         for group in 0..GROUPS {
-            let (id, group) = (MessageId::from_random(0), group.to_string());
-            queue.send(NOW, &Send { id, group: Some(&group), dedup: None, delay_s: None });
+            queue.send_alone(NOW, &message(0, Some(&group.to_string())));
         }
         assert_eq!(queue.counts().total(), GROUPS);
         queue
@@ -262,7 +262,7 @@ mod tests {
             let mut queue = queue(Settings { kind, ..Settings::default() });
             let sent: Vec<SlotSeq> = queue.messages().map(|message| message.delivery.at).collect();
 
-            assert!(sent.iter().all(|at| queue.take(*at)));
+            assert!(sent.iter().all(|at| queue.take_alone(*at)));
 
             queue.assert_consistent();
             assert_eq!(queue.counts().total(), 0);
@@ -287,10 +287,11 @@ mod tests {
                 attempt: None,
                 in_flight_limit: GROUPS,
             };
-            queue.receive(NOW, &receive, DeadLetters::Elsewhere).unwrap();
+            queue.receive_alone(NOW, &receive, DeadLetters::Elsewhere).unwrap();
 
             while queue.counts().total() > 0 {
-                let received = queue.receive(NOW, &receive, DeadLetters::Move(&mut dead)).unwrap();
+                let received =
+                    queue.receive_alone(NOW, &receive, DeadLetters::Move(&mut dead)).unwrap();
                 assert!(received.deliveries.is_empty() && !received.moved.is_empty());
             }
 

@@ -3,39 +3,62 @@
 mod attempts;
 mod browse;
 mod check;
+mod dead_letters;
 mod dedup;
 mod delay;
+mod delete;
 mod gauges;
+mod give_back;
 mod groups;
 mod hash_index;
 mod lists;
-mod moves;
+mod purge;
 mod receive;
+mod relocate;
+mod remember;
 mod replayed;
 mod segments;
+mod send;
 mod slab;
+#[cfg(test)]
+mod testing;
 mod timers;
 mod view;
+mod visibility;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use millrace_core::{MessageId, QueueId, Timestamp, limits};
+use millrace_core::{QueueId, Timestamp};
 
 pub use browse::{BrowseCursor, BrowseFilter, BrowsePage};
+pub use dead_letters::{DeadLetters, MovedRecord};
+pub use delete::{DeletedRecord, Expired};
 pub use gauges::{Fairness, Gauges};
-pub use moves::RememberedSend;
-pub use receive::{
-    DeadLetters, Delivery, Expired, Receive, ReceiveError, Received, VisibilityError,
-};
+pub use give_back::ReturnedRecord;
+pub use purge::{PurgedRecord, QueueDeletedRecord};
+pub use receive::{Delivery, Receive, ReceiveError, Received, ReceivedRecord};
+pub use relocate::{Relocate, RelocatedRecord};
+pub use remember::{RememberedRecord, RememberedSend};
+pub use send::{Send, Sent, SentRecord};
 pub use slab::MessageState;
 pub use view::MessageView;
+pub use visibility::{VisibilityError, VisibilityRecord};
+
+pub(crate) use dead_letters::MOVED;
+pub(crate) use delete::DELETED;
+pub(crate) use give_back::RETURNED;
+pub(crate) use purge::{PURGED, QUEUE_DELETED};
+pub(crate) use receive::RECEIVED;
+pub(crate) use relocate::{RELOCATED, RELOCATED_BEFORE_VERSIONS};
+pub(crate) use remember::REMEMBERED;
+pub(crate) use send::{SENT, SENT_BEFORE_VERSIONS};
+pub(crate) use visibility::VISIBILITY_CHANGED;
 
 use crate::definition::{DeduplicationScope, Kind, Settings};
 use crate::receipt::ReceiptKey;
-use crate::record::SlotSeq;
 use attempts::Attempts;
-use dedup::{DedupWindow, Remembered};
+use dedup::DedupWindow;
 use delay::DelayChange;
 use groups::Groups;
 use segments::PerSegment;
@@ -73,26 +96,6 @@ impl Counts {
     pub fn total(&self) -> u64 {
         self.ready + self.delayed + self.in_flight
     }
-}
-
-/// A message to be accepted.
-#[derive(Clone, Copy, Debug)]
-pub struct Send<'a> {
-    pub id: MessageId,
-    pub group: Option<&'a str>,
-    /// Hashed deduplication key; see [`Queue::dedup_key`].
-    pub dedup: Option<u128>,
-    /// Standard queues: overrides the queue's delay.
-    pub delay_s: Option<u32>,
-}
-
-/// What became of a send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// A new message; `deadline` is the end of its delay, 0 if it is ready.
-    Stored { at: SlotSeq, sent: Timestamp, deadline: Timestamp },
-    /// The deduplication window holds an earlier one: nothing is stored.
-    Duplicate { id: MessageId, seq: u64 },
 }
 
 /// One queue: messages, groups, timers and memory of sends. See the crate's root for the states.
@@ -151,41 +154,6 @@ impl Queue {
         }
     }
 
-    /// Accepts a message, or recognises a repeated one. After its record is appended, call
-    /// [`Queue::stored`].
-    pub fn send(&mut self, now: Timestamp, send: &Send<'_>) -> Sent {
-        if let Some(earlier) = send.dedup.and_then(|key| self.dedup.get(key, now)) {
-            return Sent::Duplicate { id: earlier.id, seq: earlier.seq };
-        }
-        let at = SlotSeq { slot: self.slab.take(), seq: self.next_seq };
-        self.next_seq += 1;
-        let delay_s = match self.settings.kind {
-            Kind::Standard => send.delay_s.unwrap_or(self.settings.delay_s),
-            Kind::Fifo => self.settings.delay_s,
-        };
-        let deadline =
-            if delay_s == 0 { Timestamp(0) } else { now.plus_seconds(u64::from(delay_s)) };
-        let state = if delay_s == 0 { MessageState::Ready } else { MessageState::Delayed };
-        self.insert(at, now.0, send.group, state, deadline.0);
-        if let Some(key) = send.dedup {
-            let expires = now.plus_seconds(limits::DEDUPLICATION_WINDOW_S);
-            self.dedup.insert(Remembered::new(key, send.id, at.seq, expires), None);
-        }
-        Sent::Stored { at, sent: now, deadline }
-    }
-
-    /// Notes where the record of an accepted message stands in the journal.
-    pub fn stored(&mut self, at: SlotSeq, dedup: Option<u128>, position: u64, record_len: u32) {
-        if let Some(key) = dedup {
-            self.dedup.place(key, position);
-        }
-        if self.contains(at) {
-            let entry = self.slab.at_mut(at.slot);
-            (entry.position, entry.record_len) = (position, record_len);
-            self.live.add(position, record_len);
-        }
-    }
-
     /// Does what is due and needs no record: ends delays and visibility timeouts, gives messages a
     /// changed delay, forgets sends. At most `budget` of each, so that no command pays for thousands
     /// of others.
@@ -201,26 +169,6 @@ impl Queue {
         self.go_on_with_delay(now, budget);
         self.dedup.expire(now, budget);
         self.attempts.expire(now, budget);
-    }
-
-    /// Drops messages older than the retention period, `budget` at most. What it returns is to be
-    /// journaled as deleted, so ask for room in the journal first: a message that only memory has
-    /// lost would come back with the next start.
-    pub fn expire(&mut self, now: Timestamp, budget: usize) -> Vec<SlotSeq> {
-        let mut expired = Vec::new();
-        while expired.len() < budget && self.has_expired(now) {
-            let Some((_, slot)) = self.oldest_message() else { break };
-            expired.push(SlotSeq { slot, seq: self.slab.at(slot).seq });
-            self.remove(slot);
-        }
-        expired
-    }
-
-    /// Whether messages older than the retention period are left for [`Queue::expire`] to drop.
-    /// They are not to be delivered.
-    pub fn has_expired(&self, now: Timestamp) -> bool {
-        let retention_ms = u64::from(self.settings.retention_s) * 1000;
-        self.oldest_message().is_some_and(|(sent, _)| sent.saturating_add(retention_ms) <= now.0)
     }
 
     /// When [`Queue::tick`] or [`Queue::expire`] next has something to do that clients can tell;
@@ -241,14 +189,6 @@ impl Queue {
     /// [`Timestamp::NEVER`] if there is none. No journal tells of attempts.
     pub fn next_attempt_end(&self) -> Timestamp {
         self.attempts.next_end().map_or(Timestamp::NEVER, Timestamp)
-    }
-
-    /// Drops all messages and the memory of sends; sequences go on. Returns the queue as it was:
-    /// freeing a million groups takes a while, and need not be done here.
-    pub fn purge(&mut self) -> Queue {
-        let emptied = Queue::new(self.id, &self.arn, self.settings.clone(), self.next_seq);
-        let dedup = self.dedup.emptied();
-        std::mem::replace(self, Queue { dedup, purged_to: self.next_seq, ..emptied })
     }
 
     /// The key under which a send's deduplication id is remembered.

@@ -1,15 +1,17 @@
-//! Receiving, and what the holder of a receipt handle may do.
+//! Receiving.
 
 use std::sync::Arc;
 
-use millrace_core::{Timestamp, limits};
+use millrace_core::{QueueId, Timestamp};
 use thiserror::Error;
 
-use super::Queue;
 use super::slab::{Entry, MessageState, NONE};
-use crate::definition::{Kind, Redrive};
-use crate::receipt::Handle;
-use crate::record::{MovedSlot, SlotSeq};
+use super::{DeadLetters, MovedRecord, Queue, VisibilityRecord};
+use crate::definition::Kind;
+use crate::record::{DecodeError, Input, MovedSlot, Records, SlotSeq, Slots};
+use crate::replay::Replay;
+
+pub(crate) const RECEIVED: u8 = 2;
 
 /// Dead-letter moves in one receive; the next goes on where it stopped.
 const MOVES_PER_RECEIVE: usize = 64;
@@ -30,18 +32,6 @@ pub struct Receive {
     pub in_flight_limit: u64,
 }
 
-/// What to do with messages received too often.
-#[derive(Debug)]
-pub enum DeadLetters<'a> {
-    /// No redrive policy, or its target does not exist: deliver them.
-    Deliver,
-    /// There is a target, but it is not at hand: stop before them, or fail with
-    /// [`ReceiveError::NeedsDeadLetterQueue`] if that is at once.
-    Elsewhere,
-    /// Move them to this queue.
-    Move(&'a mut Queue),
-}
-
 /// Why nothing was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReceiveError {
@@ -51,7 +41,7 @@ pub enum ReceiveError {
     NeedsDeadLetterQueue,
 }
 
-/// What a receive did; all of it is to be journaled.
+/// What a receive did.
 #[derive(Debug, Default)]
 pub struct Received {
     pub deliveries: Vec<Delivery>,
@@ -80,22 +70,6 @@ pub struct Delivery {
     pub source: Option<Arc<str>>,
 }
 
-/// The receipt handle of a FIFO message is no longer the one of its current receive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the receipt handle has expired")]
-pub struct Expired;
-
-/// Why a visibility timeout was not changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum VisibilityError {
-    /// Deleted or, on a FIFO queue, no longer hidden by the receive of the handle.
-    #[error("message does not exist or is not available for visibility timeout change")]
-    NotAvailable,
-    /// More than 12 hours after the receive.
-    #[error("total visibility timeout is beyond the limit")]
-    BeyondLimit,
-}
-
 impl Queue {
     /// Receives up to `receive.max` messages. Call [`Queue::tick`] and [`Queue::expire`] first.
     pub fn receive(
@@ -103,6 +77,7 @@ impl Queue {
         now: Timestamp,
         receive: &Receive,
         mut dead_letters: DeadLetters<'_>,
+        records: &mut Records<'_>,
     ) -> Result<Received, ReceiveError> {
         let timeout_s = receive.visibility_timeout_s.unwrap_or(self.settings.visibility_timeout_s);
         let deadline = now.plus_seconds(u64::from(timeout_s));
@@ -110,6 +85,8 @@ impl Queue {
         if let Some(key) = receive.attempt
             && self.repeat_attempt(key, now, receive.max, &mut done)
         {
+            let slots = done.deliveries.iter().map(|delivery| delivery.at);
+            VisibilityRecord { queue: self.id, at: now, deadline, slots }.write(records);
             return Ok(done);
         }
         let room = receive.in_flight_limit.saturating_sub(self.counts.in_flight);
@@ -156,79 +133,17 @@ impl Queue {
                 _ => self.remember_attempt(key, now, &done),
             }
         }
-        Ok(done)
-    }
-
-    /// Deletes the message that a handle names. `None`: it is gone already, which is fine. Call
-    /// [`Queue::tick`] first.
-    ///
-    /// Standard queues take any handle that the message ever had; FIFO queues only that of its
-    /// current receive (developer guide, DeleteMessage).
-    pub fn delete(&mut self, handle: &Handle) -> Result<Option<SlotSeq>, Expired> {
-        let Some(entry) = self.slab.find(handle.slot, handle.seq) else { return Ok(None) };
-        if self.settings.kind == Kind::Fifo && !is_current(entry, handle) {
-            return Err(Expired);
-        }
-        self.remove(handle.slot);
-        Ok(Some(SlotSeq { slot: handle.slot, seq: handle.seq }))
-    }
-
-    /// Hides the message that a handle names for `timeout_s` from now, 0: shows it. Returns the
-    /// new deadline. Call [`Queue::tick`] first.
-    ///
-    /// Standard queues take any handle that the message ever had, as Amazon's do; FIFO queues only
-    /// that of its current receive.
-    pub fn change_visibility(
-        &mut self,
-        now: Timestamp,
-        handle: &Handle,
-        timeout_s: u32,
-    ) -> Result<Timestamp, VisibilityError> {
-        let is_fifo = self.settings.kind == Kind::Fifo;
-        let entry = self
-            .slab
-            .find(handle.slot, handle.seq)
-            .filter(|entry| !is_fifo || entry.receive_count() == handle.receive_count)
-            .ok_or(VisibilityError::NotAvailable)?;
-        let can_hide_again =
-            self.settings.kind == Kind::Standard && entry.state() == MessageState::Ready;
-        if entry.state() != MessageState::InFlight && !can_hide_again {
-            return Err(VisibilityError::NotAvailable);
-        }
-        let deadline = now.plus_seconds(u64::from(timeout_s));
-        // When a receive was that a crash has forgotten, nobody knows. The limit of an earlier
-        // receive's handle is that of the latest receive, whose message it hides.
-        let is_known = entry.receive_count() >= handle.receive_count;
-        let received = entry.sent + u64::from(entry.last_received);
-        if is_known
-            && deadline.millis_since(Timestamp(received))
-                > limits::VISIBILITY_TIMEOUT_S.end() * 1000
+        if let DeadLetters::Move(target) = dead_letters
+            && !done.moved.is_empty()
         {
-            return Err(VisibilityError::BeyondLimit);
+            let (source, slots) = (&*self.arn, &done.moved[..]);
+            MovedRecord { from: self.id, to: target.id, at: now, source, slots }.write(records);
         }
-        match (timeout_s, entry.state()) {
-            (0, MessageState::Ready) => {}
-            (0, _) => self.change(handle.slot, MessageState::Ready, 0),
-            _ => self.change(handle.slot, MessageState::InFlight, deadline.0),
+        if !done.deliveries.is_empty() {
+            let slots = done.deliveries.iter().map(|delivery| delivery.at);
+            ReceivedRecord { queue: self.id, at: now, deadline, slots }.write(records);
         }
-        Ok(deadline)
-    }
-
-    /// Takes back deliveries that never reached their client, each with its receive count: ready
-    /// again, as if not received. Returns those that were still in flight, to be journaled.
-    pub fn give_back(&mut self, deliveries: &[(SlotSeq, u32)]) -> Vec<SlotSeq> {
-        let mut returned = Vec::new();
-        for &(at, receive_count) in deliveries.iter().rev() {
-            let is_ours = self.slab.find(at.slot, at.seq).is_some_and(|entry| {
-                entry.receive_count() == receive_count && entry.state() == MessageState::InFlight
-            });
-            if is_ours {
-                self.slab.at_mut(at.slot).set_receive_count(receive_count.saturating_sub(1));
-                self.change_to_ready_first(at.slot);
-                returned.push(at);
-            }
-        }
-        returned
+        Ok(done)
     }
 
     /// Receives from one group, whose ring it has left. False: stop receiving.
@@ -270,21 +185,13 @@ impl Queue {
         true
     }
 
-    /// The count is over all queues, but what was moved here is delivered here first: two queues
-    /// that are each other's dead-letter queue would else pass a message back and forth unseen.
-    fn is_received_too_often(&self, slot: u32) -> bool {
-        let entry = self.slab.at(slot);
-        let is_too_often = |r: &Redrive| entry.receive_count() >= r.max_receive_count;
-        entry.has(Entry::RECEIVED) && self.settings.redrive.as_ref().is_some_and(is_too_often)
-    }
-
     fn deliver(&mut self, slot: u32, now: Timestamp, deadline: Timestamp) -> Delivery {
         self.count_receive(slot, now);
         self.change_outside(slot, MessageState::InFlight, deadline.0);
         self.delivery(slot)
     }
 
-    pub(super) fn count_receive(&mut self, slot: u32, now: Timestamp) {
+    fn count_receive(&mut self, slot: u32, now: Timestamp) {
         let entry = self.slab.at_mut(slot);
         let offset = entry.offset(now.0);
         if entry.receive_count() == 0 {
@@ -353,17 +260,51 @@ impl Queue {
     }
 }
 
-fn is_current(entry: &Entry, handle: &Handle) -> bool {
-    entry.state() == MessageState::InFlight && entry.receive_count() == handle.receive_count
+/// Fields of `Received`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedRecord<S> {
+    pub queue: QueueId,
+    pub at: Timestamp,
+    /// Not later than `at` if the messages stay visible.
+    pub deadline: Timestamp,
+    pub slots: S,
+}
+
+impl<S: ExactSizeIterator<Item = SlotSeq>> ReceivedRecord<S> {
+    pub(crate) fn write(self, records: &mut Records<'_>) {
+        records.add(RECEIVED, 24 + 4 + 12 * self.slots.len(), &[], |out| {
+            out.queue(self.queue);
+            out.time(self.at);
+            out.time(self.deadline);
+            out.slots(self.slots);
+        });
+    }
+}
+
+impl<'a> ReceivedRecord<Slots<'a>> {
+    pub(crate) fn read(from: &mut Input<'a>) -> Result<Self, DecodeError> {
+        let (queue, at, deadline) = (from.queue()?, from.time()?, from.time()?);
+        Ok(ReceivedRecord { queue, at, deadline, slots: from.slots()? })
+    }
+
+    pub(crate) fn replay(&self, replay: &mut Replay) {
+        replay.change(self.queue, self.at, |queue| {
+            for message in self.slots.iter() {
+                if queue.contains(message) {
+                    queue.count_receive(message.slot, self.at);
+                    queue.replay_deadline(message.slot, self.at, self.deadline);
+                }
+            }
+        });
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::{MessageId, QueueId};
-
-    use super::super::Send;
+    use super::super::testing::message;
     use super::*;
     use crate::definition::Settings;
+    use crate::receipt::Handle;
 
     const NOW: Timestamp = Timestamp(1_000);
 
@@ -371,16 +312,15 @@ mod tests {
     #[test]
     fn message_that_is_shown_is_ready_at_once() {
         let mut queue = Queue::new(QueueId(1), "arn", Settings::default(), 1);
-        let id = MessageId::from_random(0);
-        queue.send(NOW, &Send { id, group: None, dedup: None, delay_s: None });
+        queue.send_alone(NOW, &message(0, None));
         let one =
             Receive { max: 1, visibility_timeout_s: None, attempt: None, in_flight_limit: 10 };
-        let received = queue.receive(NOW, &one, DeadLetters::Deliver).unwrap();
+        let received = queue.receive_alone(NOW, &one, DeadLetters::Deliver).unwrap();
         assert_eq!(queue.receivable(9), 0);
 
         let Delivery { at, receive_count, .. } = received.deliveries[0];
         let handle = Handle { queue: QueueId(1), seq: at.seq, slot: at.slot, receive_count };
-        assert_eq!(queue.change_visibility(NOW, &handle, 0), Ok(NOW));
+        queue.change_visibility(NOW, &handle, 0, &mut Records::default()).unwrap();
 
         assert_eq!(queue.receivable(9), 1);
     }
@@ -393,8 +333,7 @@ mod tests {
             let mut queue = Queue::new(QueueId(1), "arn", settings, 1);
             for number in 0..20 {
                 let group = Some(if number % 2 == 0 { "a" } else { "b" });
-                let id = MessageId::from_random(number);
-                queue.send(NOW, &Send { id, group, dedup: None, delay_s: None });
+                queue.send_alone(NOW, &message(number, group));
             }
 
             assert_eq!((queue.receivable(u64::MAX), queue.receivable(1)), (receives, 1));

@@ -1,168 +1,12 @@
-//! The changes that commands make, replayed from their records. Between two records of a message,
-//! deadlines may have passed that no record tells of; so each of these takes a message from
-//! whatever state it is in. Records of messages that are gone are passed over: their first record
-//! was truncated because they are deleted or relocated further on.
-
-use std::sync::Arc;
-
-use millrace_core::{MessageId, Timestamp, limits};
+//! What replays of several kinds have in common, and their end.
+//!
+//! Between two records of a message, deadlines may have passed that no record tells of; so each
+//! replay takes a message from whatever state it is in. Records of messages that are gone are
+//! passed over: their first record was truncated because they are deleted or relocated further on.
 
 use super::Queue;
-use super::dedup::Remembered;
-use super::slab::{Entry, MessageState};
-use crate::definition::Settings;
-use crate::record::{MovedSlots, RelocatedRecord, SentRecord, Slots};
 
 impl Queue {
-    /// `Sent`.
-    pub(crate) fn replay_sent(&mut self, sent: &SentRecord<'_>, position: u64, record_len: u32) {
-        self.vacate(sent.at.slot);
-        self.slab.take_at(sent.at.slot);
-        let is_ready = sent.deadline.0 == 0;
-        let state = if is_ready { MessageState::Ready } else { MessageState::Delayed };
-        self.insert(sent.at, sent.sent.0, sent.group, state, sent.deadline.0);
-        if sent.dedup != 0 {
-            let expires = sent.sent.plus_seconds(limits::DEDUPLICATION_WINDOW_S);
-            self.replay_remembered(sent.dedup, sent.at.seq, sent.id, expires, position);
-            // Memory of sends stays as small as it was when they were accepted.
-            self.dedup.expire(sent.sent, 2);
-        }
-        self.stored(sent.at, None, position, record_len);
-        self.next_seq = self.next_seq.max(sent.at.seq.saturating_add(1));
-    }
-
-    /// `Received`.
-    pub(crate) fn replay_received(&mut self, at: Timestamp, deadline: Timestamp, slots: Slots<'_>) {
-        for message in slots.iter() {
-            if self.contains(message) {
-                self.count_receive(message.slot, at);
-                self.replay_deadline(message.slot, at, deadline);
-            }
-        }
-    }
-
-    /// `VisibilityChanged`.
-    pub(crate) fn replay_visibility(
-        &mut self,
-        at: Timestamp,
-        deadline: Timestamp,
-        slots: Slots<'_>,
-    ) {
-        for message in slots.iter() {
-            if self.contains(message) {
-                self.replay_deadline(message.slot, at, deadline);
-            }
-        }
-    }
-
-    /// `Returned`.
-    pub(crate) fn replay_returned(&mut self, slots: Slots<'_>) {
-        for message in slots.iter() {
-            if self.contains(message) {
-                let entry = self.slab.at_mut(message.slot);
-                entry.set_receive_count(entry.receive_count().saturating_sub(1));
-                self.change_to_ready_first(message.slot);
-            }
-        }
-    }
-
-    /// `Deleted`.
-    pub(crate) fn replay_deleted(&mut self, slots: Slots<'_>) {
-        for message in slots.iter() {
-            self.take(message);
-        }
-    }
-
-    /// `Moved`, to this queue: what held those slots is gone, whether or not the messages are left
-    /// that took them.
-    pub(crate) fn replay_taken(&mut self, slots: MovedSlots<'_>) {
-        for moved in slots.iter() {
-            self.vacate(moved.to.slot);
-            self.next_seq = self.next_seq.max(moved.to.seq.saturating_add(1));
-        }
-    }
-
-    /// `Moved`, from this queue to one where the slots [are free](Queue::replay_taken).
-    pub(crate) fn replay_moved(
-        &mut self,
-        target: &mut Queue,
-        at: Timestamp,
-        source: &str,
-        slots: MovedSlots<'_>,
-    ) {
-        self.arn = Arc::from(source);
-        for moved in slots.iter() {
-            if self.contains(moved.from) {
-                target.slab.take_at(moved.to.slot);
-                self.move_into(target, moved.from, moved.to, at);
-            }
-        }
-    }
-
-    /// `Relocated`: the message as it is from here on.
-    pub(crate) fn replay_relocated(
-        &mut self,
-        relocated: &RelocatedRecord<'_>,
-        position: u64,
-        record_len: u32,
-    ) {
-        let message = &relocated.message;
-        if self.contains(message.at) {
-            self.relocated(message.at, position, record_len);
-            return;
-        }
-        let not_remembered = SentRecord { dedup: 0, deadline: Timestamp(0), ..message.clone() };
-        self.replay_sent(&not_remembered, position, record_len);
-        let slot = message.at.slot;
-        let entry = self.slab.at_mut(slot);
-        entry.set_receive_count(relocated.receive_count);
-        entry.first_received = entry.offset(relocated.first_received.0);
-        if relocated.last_received.0 != 0 {
-            entry.last_received = entry.offset(relocated.last_received.0);
-            entry.set(Entry::RECEIVED);
-        }
-        match relocated.state {
-            state @ (MessageState::Delayed | MessageState::InFlight) => {
-                self.change(slot, state, message.deadline.0);
-            }
-            MessageState::Ready | MessageState::Free => {}
-        }
-        if !relocated.source.is_empty() {
-            let source = Arc::from(relocated.source);
-            let first_received = relocated.first_received.0;
-            self.set_origin(slot, source, relocated.original_sent.0, first_received);
-        }
-    }
-
-    /// `Remembered`, and the memory of `Sent`.
-    pub(crate) fn replay_remembered(
-        &mut self,
-        key: u128,
-        seq: u64,
-        id: MessageId,
-        expires: Timestamp,
-        position: u64,
-    ) {
-        self.dedup.insert(Remembered::new(key, id, seq, expires), Some(position));
-        self.next_seq = self.next_seq.max(seq.saturating_add(1));
-    }
-
-    /// `Defined`, the first that is left: the delay was last changed by it or by one before it that
-    /// no record tells of any more.
-    pub(crate) fn replay_first_settings(&mut self, settings: Settings, modified: Timestamp) {
-        self.settings = settings;
-        self.apply_delay_to_all(modified);
-    }
-
-    /// `Defined`, a later one.
-    pub(crate) fn replay_settings(&mut self, settings: Settings, modified: Timestamp) {
-        let delay_changed = settings.delay_s != self.settings.delay_s;
-        self.settings = settings;
-        if delay_changed {
-            self.apply_delay_to_all(modified);
-        }
-    }
-
     /// Ends the replay: slots that hold nothing may be used again, sequences begin anew.
     pub(crate) fn finish_replay(&mut self, first_seq: u64) {
         self.slab.link_free();
@@ -171,16 +15,8 @@ impl Queue {
         self.next_seq = self.next_seq.max(first_seq);
     }
 
-    fn replay_deadline(&mut self, slot: u32, at: Timestamp, deadline: Timestamp) {
-        if deadline > at {
-            self.change(slot, MessageState::InFlight, deadline.0);
-        } else {
-            self.change(slot, MessageState::Ready, 0);
-        }
-    }
-
     /// A slot that is to be filled was freed before, whether or not a record is left to say so.
-    fn vacate(&mut self, slot: u32) {
+    pub(super) fn vacate(&mut self, slot: u32) {
         if self.slab.is_used(slot) {
             self.remove(slot);
         }
@@ -189,15 +25,18 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::QueueId;
+    use millrace_core::{MessageId, QueueId, Timestamp};
 
-    use super::super::{Send, Sent};
+    use super::super::testing::message;
+    use super::super::{MovedRecord, Sent, SentRecord};
     use super::*;
-    use crate::definition::Kind;
-    use crate::record::{self, MovedSlot, Record, SlotSeq};
+    use crate::content::ContentVersion;
+    use crate::definition::{Kind, Settings};
+    use crate::record::{MovedSlot, Record, Records, SlotSeq};
 
     fn sent(slot: u32, seq: u64) -> SentRecord<'static> {
         SentRecord {
+            version: ContentVersion::Plain,
             queue: QueueId(1),
             at: SlotSeq { slot, seq },
             sent: Timestamp(1_000),
@@ -217,12 +56,20 @@ mod tests {
     /// The move of a message that was sent to the first queue's first slot.
     fn move_sent(from: &mut Queue, target: &mut Queue, to: SlotSeq) {
         from.replay_sent(&sent(0, 1), 0, 100);
-        let (mut index, at) = (Vec::new(), Timestamp(2_000));
+        let mut records = Records::default();
         let slots = [MovedSlot { from: sent(0, 1).at, to }];
-        record::moved(&mut index, from.id(), target.id(), at, "arn", slots.into_iter());
-        let Some(Record::Moved { slots, .. }) = Record::decode(&index) else { panic!("moved") };
-        target.replay_taken(slots);
-        from.replay_moved(target, at, "arn", slots);
+        let moved = MovedRecord {
+            from: from.id(),
+            to: target.id(),
+            at: Timestamp(2_000),
+            source: "arn",
+            slots: &slots[..],
+        };
+        moved.write(&mut records);
+        let (index, _) = records.iter().next().unwrap();
+        let Ok(Record::Moved(moved)) = Record::decode(index) else { panic!("moved") };
+        target.replay_taken(moved.slots);
+        from.replay_moved(target, &moved);
     }
 
     #[test]
@@ -247,11 +94,8 @@ mod tests {
 
         for mut queue in [sent_to, moved_to, remembers] {
             queue.finish_replay(3);
-            let id = MessageId::from_random(1);
-            let send = Send { id, group: Some("g"), dedup: None, delay_s: None };
-            let Sent::Stored { at, .. } = queue.send(Timestamp(3_000), &send) else {
-                panic!("stored")
-            };
+            let sent = queue.send_alone(Timestamp(3_000), &message(1, Some("g")));
+            let Sent::Stored { at, .. } = sent else { panic!("stored") };
             assert_eq!(at.seq, 10);
         }
     }

@@ -4,6 +4,8 @@
 //! its own chunk of 2 MiB and 24 bytes for each absent one below (3 MB at most), not 64 bytes a
 //! slot. Smaller chunks would leave 7 % of the allocator's pages unused.
 
+use crate::receipt::Handle;
+
 /// No slot, and no group.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -107,6 +109,11 @@ impl Entry {
 
     pub(super) fn set(&mut self, flag: u32) {
         self.packed |= flag;
+    }
+
+    /// Whether the handle is that of the message's current receive.
+    pub(super) fn is_current(&self, handle: &Handle) -> bool {
+        self.state() == MessageState::InFlight && self.receive_count() == handle.receive_count
     }
 
     /// `time` as milliseconds after `sent`.

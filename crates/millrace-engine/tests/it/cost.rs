@@ -6,8 +6,12 @@
 use std::time::{Duration, Instant};
 
 use millrace_core::{MessageId, QueueId, Timestamp};
-use millrace_engine::record::{self, SentRecord, SlotSeq};
-use millrace_engine::{DeadLetters, Handle, Kind, Queue, Receive, Replay, Send, Sent, Settings};
+use millrace_engine::record::{Records, SlotSeq};
+use millrace_engine::{
+    DeadLetters, Handle, Kind, Queue, Receive, Replay, Send, Sent, Settings, StoredContent,
+};
+
+use crate::raw::RawSent;
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const SHORT: usize = 1_000;
@@ -33,8 +37,10 @@ impl Backlog {
             0 => None,
             groups => Some(self.groups[self.sent % groups].as_str()),
         };
-        let send = Send { id: MessageId([0; 16]), group, dedup: None, delay_s: None };
-        let Sent::Stored { at, .. } = self.queue.send(NOW, &send) else { panic!("duplicate") };
+        let content = StoredContent::default();
+        let send = Send { id: MessageId([0; 16]), content, group, dedup: None, delay_s: None };
+        let sent = self.queue.send(NOW, &send, &mut Records::default());
+        let Sent::Stored { at, .. } = sent else { panic!("duplicate") };
         self.queue.stored(at, None, (self.sent as u64) << 10, 100);
         self.sent += 1;
     }
@@ -58,17 +64,17 @@ impl Backlog {
             for _ in 0..RECEIVES_PER_ROUND {
                 let queue = &mut backlog.queue;
                 queue.tick(NOW, 10);
-                let received = queue.receive(NOW, &receive, DeadLetters::Deliver).unwrap();
-                assert_eq!(received.deliveries.len(), 10);
-                for delivery in received.deliveries {
-                    let handle = Handle {
-                        queue: QueueId(1),
-                        seq: delivery.at.seq,
-                        slot: delivery.at.slot,
-                        receive_count: delivery.receive_count,
-                    };
-                    assert_eq!(queue.delete(&handle), Ok(Some(delivery.at)));
-                }
+                let mut records = Records::default();
+                let received = queue.receive(NOW, &receive, DeadLetters::Deliver, &mut records);
+                let deliveries = received.unwrap().deliveries;
+                let handles = deliveries.iter().map(|delivery| Handle {
+                    queue: QueueId(1),
+                    seq: delivery.at.seq,
+                    slot: delivery.at.slot,
+                    receive_count: delivery.receive_count,
+                });
+                let handles: Vec<_> = handles.collect();
+                assert_eq!(queue.delete(&handles, &mut records)[..], [Ok(true); 10]);
                 (0..10).for_each(|_| backlog.send());
             }
             begun.elapsed()
@@ -118,21 +124,15 @@ fn replay_cost(order: &[u64]) -> Duration {
     let groups = ["a", "b"];
     let mut replay = Replay::default();
     let begun = Instant::now();
-    let mut index = Vec::new();
     for &seq in order {
-        index.clear();
-        let sent = SentRecord {
+        let sent = RawSent {
             queue: QueueId(1),
             at: SlotSeq { slot: seq as u32, seq },
             sent: NOW,
-            deadline: Timestamp(0),
-            id: MessageId([0; 16]),
             kind: Kind::Fifo,
             group: Some(groups[seq as usize / 2 % 2]),
-            dedup: 0,
         };
-        record::sent(&mut index, &sent);
-        replay.apply(&index, seq << 10, 100).unwrap();
+        replay.apply(&sent.index(0), seq << 10, 100).unwrap();
     }
     let finished = replay.finish(order.len() as u64);
     let took = begun.elapsed() / order.len() as u32;
@@ -179,7 +179,8 @@ fn receive_does_not_depend_on_what_is_hidden() {
             attempt: None,
             in_flight_limit: 120_000,
         };
-        backlog.queue.receive(NOW, &all, DeadLetters::Deliver).unwrap();
+        let mut records = Records::default();
+        backlog.queue.receive(NOW, &all, DeadLetters::Deliver, &mut records).unwrap();
         backlog.groups = (0..100).map(|group| format!("other-{group}")).collect();
         let ready = backlog.queue.counts().ready as usize;
         backlog.grow_to(ready + SHORT);

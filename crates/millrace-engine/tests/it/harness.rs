@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 
 use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
-use millrace_engine::record::{self, Record, SentRecord, SlotSeq};
+use millrace_engine::record::{Record, Records, SentRecord};
 use millrace_engine::{
-    DeadLetters, Definition, Delivery, Expired, Handle, Queue, ReceiptKey, Receive, ReceiveError,
-    Received, RememberedSend, Replay, Send, Sent, Settings, VisibilityError,
+    DeadLetters, Definition, Delivery, Expired, Handle, NewDefinition, Queue, ReceiptKey, Receive,
+    ReceiveError, Received, Relocate, RememberedSend, Replay, Send, Sent, Settings, StoredContent,
+    VisibilityError,
 };
 
 use crate::replay::assert_replay_is_live;
@@ -42,14 +43,23 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Appends one record; returns where it stands and its length.
-    fn append(&mut self, index: Vec<u8>, body: &str) -> (u64, u32) {
+    /// Appends what the engine says; returns where the last record stands, and its length.
+    pub(crate) fn append(&mut self, records: &Records<'_>) -> (u64, u32) {
+        records
+            .iter()
+            .map(|(index, payload)| self.append_one(index, payload))
+            .last()
+            .unwrap_or((0, 0))
+    }
+
+    fn append_one(&mut self, index: &[u8], payload: &[u8]) -> (u64, u32) {
         if self.in_segment == RECORDS_PER_SEGMENT {
             self.in_segment = 0;
             self.tail = ((self.tail >> 32) + 1) << 32;
         }
         self.in_segment += 1;
-        let stored = Stored { position: self.tail, index, body: body.to_owned() };
+        let body = String::from_utf8(payload.to_vec()).expect("bodies are names");
+        let stored = Stored { position: self.tail, index: index.to_vec(), body };
         let len = stored.len();
         self.tail += u64::from(len);
         self.records.push(stored);
@@ -142,28 +152,30 @@ impl Broker {
         self.next_queue += 1;
         let key = QueueKey::new("us-east-1", "000000000000", name);
         let definition = Definition::new(id, &key, settings.clone(), self.now);
-        let position = define(&mut self.journal, &definition);
+        let mut records = Records::default();
+        new(&definition).write(&mut records);
+        let (position, _) = self.journal.append(&records);
         let queue = Queue::new(id, &key.to_string(), settings, 0);
         self.members.push(Member { definition, position, queue });
         self.members.len() - 1
     }
 
     pub(crate) fn delete_queue(&mut self, queue: usize) {
-        let member = self.members.remove(queue);
-        let mut out = Vec::new();
-        record::queue_deleted(&mut out, member.queue.id());
-        self.journal.append(out, "");
+        let mut member = self.members.remove(queue);
+        let mut records = Records::default();
+        member.queue.end(&mut records);
+        self.journal.append(&records);
     }
 
     /// Does all that is due in every queue.
     pub(crate) fn tick(&mut self) {
         for member in &mut self.members {
-            let mut expired = Vec::new();
             while member.queue.next_deadline() <= self.now {
                 member.queue.tick(self.now, 3);
-                expired.extend(member.queue.expire(self.now, 3));
+                let mut records = Records::default();
+                member.queue.expire(self.now, 3, &mut records);
+                self.journal.append(&records);
             }
-            journal_deleted(&mut self.journal, member.queue.id(), expired);
         }
     }
 
@@ -174,22 +186,13 @@ impl Broker {
         let dedup = message
             .dedup
             .map(|d| member.queue.dedup_key(&self.key.0, message.group.unwrap_or_default(), d));
-        let send = Send { id, group: message.group, dedup, delay_s: message.delay_s };
-        let outcome = member.queue.send(self.now, &send);
-        if let Sent::Stored { at, sent, deadline } = outcome {
-            let mut out = Vec::new();
-            let record = SentRecord {
-                queue: member.queue.id(),
-                at,
-                sent,
-                deadline,
-                id,
-                kind: member.queue.settings().kind,
-                group: message.group,
-                dedup: dedup.unwrap_or_default(),
-            };
-            record::sent(&mut out, &record);
-            let (position, len) = self.journal.append(out, name);
+        let content = StoredContent::plain(name.as_bytes());
+        let NewMessage { group, delay_s, .. } = message;
+        let mut records = Records::default();
+        let send = Send { id, content, group, dedup, delay_s };
+        let outcome = member.queue.send(self.now, &send, &mut records);
+        if let Sent::Stored { at, .. } = outcome {
+            let (position, len) = self.journal.append(&records);
             member.queue.stored(at, dedup, position, len);
             self.names.insert(id, name.to_owned());
         }
@@ -217,9 +220,11 @@ impl Broker {
             return self.receive_with(queue, None, receive);
         };
         self.tick();
-        match self.members[queue].queue.receive(self.now, receive, DeadLetters::Elsewhere) {
+        let mut records = Records::default();
+        let from = &mut self.members[queue].queue;
+        match from.receive(self.now, receive, DeadLetters::Elsewhere, &mut records) {
             Ok(received) => {
-                self.journal_received(queue, None, &received);
+                self.journal.append(&records);
                 Ok(self.outcome(queue, None, &received))
             }
             Err(ReceiveError::NeedsDeadLetterQueue) => {
@@ -239,9 +244,11 @@ impl Broker {
         let mut all = Outcome::default();
         // One receive moves a bounded number of messages: go on until there is something to give.
         loop {
+            let mut records = Records::default();
             let received = match target {
                 None => {
-                    self.members[queue].queue.receive(self.now, receive, DeadLetters::Deliver)?
+                    let from = &mut self.members[queue].queue;
+                    from.receive(self.now, receive, DeadLetters::Deliver, &mut records)?
                 }
                 Some(target) => {
                     let [from, to] = self
@@ -249,10 +256,10 @@ impl Broker {
                         .get_disjoint_mut([queue, target])
                         .expect("a queue is not its own dead-letter queue");
                     let dead_letters = DeadLetters::Move(&mut to.queue);
-                    from.queue.receive(self.now, receive, dead_letters)?
+                    from.queue.receive(self.now, receive, dead_letters, &mut records)?
                 }
             };
-            self.journal_received(queue, target, &received);
+            self.journal.append(&records);
             let outcome = self.outcome(queue, target, &received);
             all.moved.extend(outcome.moved);
             if !received.deliveries.is_empty() || received.moved.is_empty() {
@@ -265,9 +272,10 @@ impl Broker {
         self.tick();
         let Some(queue) = self.by_id(handle.queue) else { return Ok(false) };
         let handle = self.sealed(handle);
-        let deleted = self.members[queue].queue.delete(&handle)?;
-        journal_deleted(&mut self.journal, handle.queue, deleted.into_iter().collect());
-        Ok(deleted.is_some())
+        let mut records = Records::default();
+        let outcomes = self.members[queue].queue.delete(&[handle], &mut records);
+        self.journal.append(&records);
+        outcomes[0]
     }
 
     pub(crate) fn change_visibility(
@@ -281,11 +289,9 @@ impl Broker {
             return Err(VisibilityError::NotAvailable);
         };
         let queue = &mut self.members[queue].queue;
-        let deadline = queue.change_visibility(self.now, &handle, timeout_s)?;
-        let mut out = Vec::new();
-        let slots = [SlotSeq { slot: handle.slot, seq: handle.seq }].into_iter();
-        record::visibility_changed(&mut out, handle.queue, self.now, deadline, slots);
-        self.journal.append(out, "");
+        let mut records = Records::default();
+        queue.change_visibility(self.now, &handle, timeout_s, &mut records)?;
+        self.journal.append(&records);
         Ok(())
     }
 
@@ -296,12 +302,9 @@ impl Broker {
         let Some(queue) = self.by_id(first.handle.queue) else { return Vec::new() };
         let deliveries: Vec<_> =
             receipts.iter().map(|r| (r.delivery.at, r.delivery.receive_count)).collect();
-        let returned = self.members[queue].queue.give_back(&deliveries);
-        if !returned.is_empty() {
-            let mut out = Vec::new();
-            record::returned(&mut out, first.handle.queue, self.now, returned.iter().copied());
-            self.journal.append(out, "");
-        }
+        let mut records = Records::default();
+        let returned = self.members[queue].queue.give_back(self.now, &deliveries, &mut records);
+        self.journal.append(&records);
         let is_returned = |receipt: &&Receipt| returned.contains(&receipt.delivery.at);
         receipts.iter().filter(is_returned).map(|receipt| receipt.name.clone()).collect()
     }
@@ -311,27 +314,28 @@ impl Broker {
         self.tick();
         let member = &mut self.members[queue];
         let Delivery { at, position, .. } = member.queue.messages().next()?.delivery;
-        assert!(member.queue.take(at) && !member.queue.take(at));
-        journal_deleted(&mut self.journal, member.queue.id(), vec![at]);
+        let mut records = Records::default();
+        assert!(member.queue.take(at, &mut records) && !member.queue.take(at, &mut records));
+        self.journal.append(&records);
         Some(self.journal.at(position).body.clone())
     }
 
     pub(crate) fn purge(&mut self, queue: usize) {
         self.tick();
         let member = &mut self.members[queue];
-        member.queue.purge();
-        let mut out = Vec::new();
-        record::purged(&mut out, member.queue.id());
-        self.journal.append(out, "");
+        let mut records = Records::default();
+        member.queue.purge(&mut records);
+        self.journal.append(&records);
     }
 
     pub(crate) fn set(&mut self, queue: usize, settings: Settings) {
         self.tick();
         let member = &mut self.members[queue];
-        member.definition.settings = settings.clone();
+        member.definition.settings = settings;
         member.definition.modified_ms = self.now.0;
-        member.queue.set_settings(settings, self.now);
-        member.position = define(&mut self.journal, &member.definition);
+        let mut records = Records::default();
+        member.queue.define(&new(&member.definition), self.now, &mut records);
+        (member.position, _) = self.journal.append(&records);
     }
 
     /// Queues as the journal tells them, in the order of the live ones.
@@ -376,21 +380,23 @@ impl Broker {
             for message in old {
                 let stored = self.journal.at(message.position).clone();
                 let id = sent_record(&stored).id;
-                let relocation = member.queue.relocation(id, &message, self.now);
-                let mut out = Vec::new();
-                record::relocated(&mut out, &relocation);
-                let (position, len) = self.journal.append(out, &stored.body);
+                let content = StoredContent::plain(stored.body.as_bytes());
+                let mut records = Records::default();
+                let relocate = Relocate { id, message: &message, content };
+                member.queue.relocate(self.now, &relocate, &mut records);
+                let (position, len) = self.journal.append(&records);
                 member.queue.relocated(message.at, position, len);
             }
             for send in remembered_to(&member.queue, segment) {
-                let RememberedSend { key, id, seq, expires, .. } = send;
-                let mut out = Vec::new();
-                record::remembered(&mut out, member.queue.id(), expires, seq, id, key);
-                let (position, _) = self.journal.append(out, "");
+                let mut records = Records::default();
+                member.queue.remember_again(&send, &mut records);
+                let (position, _) = self.journal.append(&records);
                 member.queue.remembered_at(&send, position);
             }
             if is_old(member.position) {
-                member.position = define(&mut self.journal, &member.definition);
+                let mut records = Records::default();
+                new(&member.definition).write(&mut records);
+                (member.position, _) = self.journal.append(&records);
             }
             let oldest = member.queue.oldest_segment();
             assert!(oldest.is_none_or(|oldest| oldest > segment), "nothing is left behind");
@@ -443,55 +449,19 @@ impl Broker {
             is_repeated: received.is_repeated,
         }
     }
-
-    /// Moves and deliveries of one receive are one atomic batch in a real journal.
-    fn journal_received(&mut self, queue: usize, target: Option<usize>, received: &Received) {
-        let from = &self.members[queue];
-        if !received.moved.is_empty() {
-            let to = target.expect("moves have a target");
-            let mut out = Vec::new();
-            let slots = received.moved.iter().copied();
-            let to = self.members[to].queue.id();
-            record::moved(&mut out, from.queue.id(), to, self.now, &from.arn(), slots);
-            self.journal.append(out, "");
-        }
-        if !received.deliveries.is_empty() {
-            let mut out = Vec::new();
-            let slots = received.deliveries.iter().map(|delivery| delivery.at);
-            let (id, deadline) = (from.queue.id(), received.deadline);
-            if received.is_repeated {
-                record::visibility_changed(&mut out, id, self.now, deadline, slots);
-            } else {
-                record::received(&mut out, id, self.now, deadline, slots);
-            }
-            self.journal.append(out, "");
-        }
-    }
 }
 
 /// The message in a record, first or relocated.
 pub(crate) fn sent_record(stored: &Stored) -> SentRecord<'_> {
     match Record::decode(&stored.index) {
-        Some(Record::Sent(message)) => message,
-        Some(Record::Relocated(relocated)) => relocated.message,
+        Ok(Record::Sent(message)) => message,
+        Ok(Record::Relocated(relocated)) => relocated.message,
         other => panic!("{other:?} holds no message"),
     }
 }
 
-fn define(journal: &mut Journal, definition: &Definition) -> u64 {
-    let json = serde_json::to_vec(definition).expect("definitions are JSON");
-    let mut out = Vec::new();
-    record::defined(&mut out, &json);
-    journal.append(out, "").0
-}
-
-fn journal_deleted(journal: &mut Journal, queue: QueueId, slots: Vec<SlotSeq>) {
-    if slots.is_empty() {
-        return;
-    }
-    let mut out = Vec::new();
-    record::deleted(&mut out, queue, slots.into_iter());
-    journal.append(out, "");
+fn new(definition: &Definition) -> NewDefinition<'_> {
+    NewDefinition::new(definition).expect("definitions are JSON")
 }
 
 /// All sends that are remembered by records up to that segment.

@@ -7,6 +7,7 @@ mod harness;
 mod losses;
 mod model;
 mod props;
+mod raw;
 mod replay;
 mod scripts;
 mod turns;

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
+use millrace_engine::record::{MovedSlot, Record, Records, SlotSeq};
 use millrace_engine::{
-    Counts, DeduplicationScope, Definition, Delivery, Kind, MessageState, MessageView, Receive,
-    Redrive, Replay, Sent, Settings, record,
+    Counts, DeduplicationScope, Definition, Delivery, Kind, MessageState, MessageView, Queue,
+    Receive, Redrive, Relocate, Replay, Sent, Settings, StoredContent,
 };
 
 use crate::harness::{Broker, Journal, Member, NewMessage, START, remembered_to};
+use crate::raw::{self, RawSent};
 
 /// One message: all that clients can ever learn of it, and where it stands.
 #[derive(Debug, PartialEq)]
@@ -76,10 +78,10 @@ pub(crate) fn assert_replay_is_live(broker: &mut Broker) {
     assert_eq!(replayed.len(), broker.members.len(), "queues");
     for (live, replayed) in broker.members.iter().zip(&mut replayed) {
         assert_eq!(live.definition, replayed.definition);
-        let mut expired = Vec::new();
+        let mut expired = Records::default();
         while replayed.queue.next_deadline() <= broker.now {
             replayed.queue.tick(broker.now, 2);
-            expired.extend(replayed.queue.expire(broker.now, 2));
+            replayed.queue.expire(broker.now, 2, &mut expired);
         }
         assert!(expired.is_empty(), "what expired was journaled");
         let told = snapshot(replayed, &broker.journal);
@@ -297,21 +299,10 @@ fn replay_tells_the_time_of_whatever_was_done_last() {
     assert_told(&mut broker);
 }
 
-/// The record of a queue's first message, in slot 0 with sequence 1.
-fn first_sent_to(queue: QueueId) -> Vec<u8> {
-    let sent = record::SentRecord {
-        queue,
-        at: record::SlotSeq { slot: 0, seq: 1 },
-        sent: START,
-        deadline: Timestamp(0),
-        id: MessageId([0; 16]),
-        kind: Kind::Standard,
-        group: None,
-        dedup: 0,
-    };
-    let mut index = Vec::new();
-    record::sent(&mut index, &sent);
-    index
+/// A queue's first message, in slot 0 with sequence 1.
+fn first_sent_to(queue: QueueId) -> RawSent<'static> {
+    let at = SlotSeq { slot: 0, seq: 1 };
+    RawSent { queue, at, sent: START, kind: Kind::Standard, group: None }
 }
 
 /// The limit of 12 hours counts from the receive, and not from one before it, or from the send.
@@ -379,11 +370,9 @@ fn recovered_queue_is_where_all_others_are_if_they_are_in_one_place() {
             let key = QueueKey::new("eu-west-1", account, &format!("known-{number}"));
             let id = QueueId(number as u64 + 2);
             let known = Definition::new(id, &key, Settings::default(), START);
-            let mut index = Vec::new();
-            record::defined(&mut index, &serde_json::to_vec(&known).unwrap());
-            replay.apply(&index, number as u64, 100).unwrap();
+            replay.apply(&raw::defined(&known), number as u64, 100).unwrap();
         }
-        replay.apply(&first_sent_to(QueueId(1)), 100, 100).unwrap();
+        replay.apply(&first_sent_to(QueueId(1)).index(0), 100, 100).unwrap();
         replay.recover_definitions("us-east-1", "000000000000");
         let recovered = replay.finish(2).queues.swap_remove(0).definition;
         (recovered.region, recovered.account)
@@ -414,10 +403,9 @@ fn queue_emptied_of_ready_messages_has_no_first() {
 /// The record of its receive does so too, but a repaired journal may have lost that.
 #[test]
 fn a_move_tells_the_time() {
-    let (mut replay, mut index, at) = (Replay::default(), Vec::new(), START.plus_seconds(1));
-    record::moved(&mut index, QueueId(1), QueueId(2), at, "arn", [].into_iter());
+    let (mut replay, at) = (Replay::default(), START.plus_seconds(1));
 
-    replay.apply(&index, 0, 0).unwrap();
+    replay.apply(&raw::moved(QueueId(1), QueueId(2), at, &[]), 0, 0).unwrap();
 
     assert_eq!(replay.finish(1).latest, at);
 }
@@ -426,16 +414,12 @@ fn a_move_tells_the_time() {
 #[test]
 fn sequences_go_on_behind_what_was_moved_to_a_queue_not_yet_defined() {
     let (from, to) = (QueueId(1), QueueId(2));
-    let at = |seq| record::SlotSeq { slot: 0, seq };
-    let (sent, mut moved) = (first_sent_to(from), Vec::new());
-    let slots = [record::MovedSlot { from: at(1), to: at(9) }];
-    record::moved(&mut moved, from, to, START, "arn", slots.into_iter());
+    let at = |seq| SlotSeq { slot: 0, seq };
+    let sent = first_sent_to(from).index(0);
+    let moved = raw::moved(from, to, START, &[MovedSlot { from: at(1), to: at(9) }]);
     let definitions = [(from, "jobs"), (to, "dead")].map(|(id, name)| {
         let key = QueueKey::new("us-east-1", "000000000000", name);
-        let definition = Definition::new(id, &key, Settings::default(), START);
-        let mut index = Vec::new();
-        record::defined(&mut index, &serde_json::to_vec(&definition).unwrap());
-        index
+        raw::defined(&Definition::new(id, &key, Settings::default(), START))
     });
     let mut replay = Replay::default();
     for (index, number) in [sent, moved].iter().chain(&definitions).zip(0..) {
@@ -446,8 +430,10 @@ fn sequences_go_on_behind_what_was_moved_to_a_queue_not_yet_defined() {
 
     assert_eq!(dead.counts().ready, 1);
     let id = MessageId([1; 16]);
-    let send = millrace_engine::Send { id, group: None, dedup: None, delay_s: None };
-    assert!(matches!(dead.send(START, &send), Sent::Stored { at, .. } if at.seq == 10));
+    let content = StoredContent::default();
+    let send = millrace_engine::Send { id, content, group: None, dedup: None, delay_s: None };
+    let sent = dead.send(START, &send, &mut Records::default());
+    assert!(matches!(sent, Sent::Stored { at, .. } if at.seq == 10));
 }
 
 #[test]
@@ -466,14 +452,16 @@ fn tick_does_at_most_its_budget_and_says_that_more_is_due() {
     assert_eq!(queue.next_deadline(), due);
     queue.tick(due, 2);
     assert_eq!(queue.counts().ready, 3);
-    assert_eq!(queue.expire(due, 2), []);
+    let records = &mut Records::default();
+    assert_eq!((queue.expire(due, 2, records), records.len()), (0, 0));
 
     let over = START.plus_seconds(60);
     assert_eq!(queue.next_deadline(), over);
     queue.tick(over, 2);
     assert_eq!(queue.counts().ready, 3, "a tick alone drops nothing");
-    assert_eq!((queue.expire(over, 2).len(), queue.next_deadline()), (2, over));
-    assert_eq!((queue.expire(over, 2).len(), queue.next_deadline()), (1, Timestamp::NEVER));
+    assert_eq!((queue.expire(over, 2, records), queue.next_deadline()), (2, over));
+    assert_eq!((queue.expire(over, 2, records), queue.next_deadline()), (1, Timestamp::NEVER));
+    assert_eq!(records.len(), 2);
 }
 
 #[test]
@@ -487,4 +475,59 @@ fn group_scope_key_differs_by_group_and_queue_scope_key_does_not() {
 
     assert_eq!(of(by_queue, "g"), of(by_queue, "h"));
     assert_ne!(of(by_group, "g"), of(by_group, "h"));
+}
+
+/// Messages of a journal that an earlier version has written, and their later relocation.
+#[test]
+fn messages_of_before_contents_had_versions_are_replayed_and_relocated() {
+    let queue = QueueId(1);
+    let message = |slot| RawSent {
+        at: SlotSeq { slot, seq: u64::from(slot) + 1 },
+        group: Some("g"),
+        ..first_sent_to(queue)
+    };
+    let old = [message(0).index_before_versions(), message(1).relocated_before_versions()];
+    let new = [message(0).index(0), message(1).relocated(0)];
+    let replayed = |records: &[Vec<u8>; 2]| {
+        let mut replay = Replay::default();
+        let key = QueueKey::new("us-east-1", "000000000000", "q");
+        let definition = Definition::new(queue, &key, Settings::default(), START);
+        replay.apply(&raw::defined(&definition), 0, 100).unwrap();
+        for (index, position) in records.iter().zip(1..) {
+            replay.apply(index, position, 100).unwrap();
+        }
+        replay.finish(9).queues.pop().unwrap().queue
+    };
+
+    let mut queue = replayed(&old);
+
+    let views = |queue: &Queue| format!("{:?}", queue.messages().collect::<Vec<_>>());
+    assert_eq!(views(&queue), views(&replayed(&new)));
+    assert_eq!(queue.counts().ready, 2);
+    let deliveries: Vec<_> = queue.messages().map(|view| view.delivery).collect();
+    let mut records = Records::default();
+    for message in &deliveries {
+        let content = StoredContent::plain(b"content");
+        let relocate = Relocate { id: MessageId([0; 16]), message, content };
+        queue.relocate(START, &relocate, &mut records);
+    }
+    let relocated: Vec<_> = records.iter().collect();
+    let expected = [message(0), message(1)].map(|message| message.relocated(0));
+    let [(first, content), (second, _)] = relocated[..] else { panic!("{relocated:?}") };
+    assert_eq!((content, second), (&b"content"[..], &expected[1][..]));
+    assert_eq!(Record::decode(first), Record::decode(&expected[0]));
+}
+
+#[test]
+fn a_journal_with_contents_of_a_later_version_is_refused_and_says_so() {
+    let message = first_sent_to(QueueId(1));
+    for index in [message.index(1), message.relocated(1)] {
+        let refused = Replay::default().apply(&index, 0x1_0000_0030, 100).unwrap_err();
+
+        assert_eq!(
+            refused.to_string(),
+            "at 0x100000030: message content is of version 1, which this version of the server \
+             cannot read"
+        );
+    }
 }

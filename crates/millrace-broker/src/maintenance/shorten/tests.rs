@@ -5,6 +5,7 @@ use std::task::{Context, Waker};
 use millrace_core::{MessageId, QueueKey, SystemClock};
 use millrace_engine::{
     DeadLetters, NewContent, Queue, Receive, Redrive, Replay, Send as EngineSend, Sent, Settings,
+    StoredContent,
 };
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 
@@ -110,14 +111,14 @@ fn the_table_of_a_large_backlog_that_is_gone_is_freed_by_the_maintenance() {
     let (_log, broker) = open();
     let queue = create(&broker, "drained", Settings::default());
     let send = || {
-        let id = MessageId::from_random(0);
-        let send = EngineSend { id, group: None, dedup: None, delay_s: None };
-        let sent = queue.lock().queue.send(broker.now(), &send);
+        let (id, content) = (MessageId::from_random(0), StoredContent::default());
+        let send = EngineSend { id, content, group: None, dedup: None, delay_s: None };
+        let sent = queue.lock().queue.send(broker.now(), &send, &mut Records::default());
         let Sent::Stored { at, .. } = sent else { panic!("there is no deduplication") };
         at
     };
     let sent: Vec<_> = (0..40_000).map(|_| send()).collect();
-    assert!(sent.into_iter().all(|at| queue.lock().queue.take(at)));
+    assert!(sent.into_iter().all(|at| queue.lock().queue.take(at, &mut Records::default())));
 
     broker.count_messages(&queue);
 
@@ -139,7 +140,9 @@ fn a_message_is_read_where_its_record_has_moved() {
     let receive =
         Receive { max: 1, visibility_timeout_s: None, attempt: None, in_flight_limit: u64::MAX };
     let now = broker.now();
-    let received = queue.lock().queue.receive(now, &receive, DeadLetters::Deliver).unwrap();
+    let mut records = Records::default();
+    let received = queue.lock().queue.receive(now, &receive, DeadLetters::Deliver, &mut records);
+    let received = received.unwrap();
     let mut deleted = Box::pin(broker.delete_queue(&other));
     let _ = deleted.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let oldest = log.segments()[0].id;
