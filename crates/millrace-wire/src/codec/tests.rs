@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+
 use super::input::STRUCTURES_MAX;
 use super::toy::{Part, Toy};
 use super::*;
@@ -400,4 +402,20 @@ fn bodies_that_are_cut_off_are_refused() {
     }
     let longer = [&whole[..], b"\x00"].concat();
     assert_eq!(refusal::<Toy>(Protocol::Cbor, &longer), no_cbor);
+}
+
+proptest! {
+    #[test]
+    fn requests_that_are_slightly_wrong_never_panic(
+        changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..4),
+    ) {
+        let whole = [JSON.as_bytes().to_vec(), cbor_bytes(), FORM.as_bytes().to_vec()];
+        for (protocol, mut body) in (0..).zip(whole) {
+            for (at, byte) in &changes {
+                let at = at % body.len();
+                body[at] = *byte;
+            }
+            crate::fuzz::cloudwatch(&[&[protocol, 0], &body[..]].concat());
+        }
+    }
 }
