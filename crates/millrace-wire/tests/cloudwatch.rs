@@ -4,7 +4,7 @@
 
 use millrace_wire::cloudwatch::{
     Action, AlarmHistoryItem, Answer, Datapoint, Dimension, MetricAlarm, MetricDataResult,
-    MetricId, PutMetricAlarm, decode, response,
+    MetricId, PutMetricAlarm, SERVICE, decode, response,
 };
 use millrace_wire::protocol::{Protocol, detect};
 use millrace_wire::{ApiError, Header, Request};
@@ -14,7 +14,7 @@ const PATH: &str = "/service/GraniteServiceVersion20100801/operation/";
 fn call(path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Action, ApiError> {
     let headers: Vec<_> = headers.iter().map(|(name, value)| Header::new(name, value)).collect();
     let request = Request { path, ..Request::post(&headers, body) };
-    let target = detect(&request).unwrap();
+    let target = detect(&request, &[&SERVICE]).unwrap();
     decode(&target, &target.parameters, body)
 }
 

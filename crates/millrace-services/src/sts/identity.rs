@@ -1,28 +1,27 @@
-//! An access key as a user of IAM.
+//! Who the caller is, as IAM would name it.
 
-use crate::access_keys::AccessKey;
-use crate::auth::Caller;
+use crate::principal::{Caller, PrincipalKind};
 
 /// What GetCallerIdentity answers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     user_id: String,
     account: String,
     arn: String,
 }
 
 impl Identity {
-    /// A key is a user of its account, by the name that the configuration gives it. Without
-    /// credentials everybody is the account itself.
-    pub(super) fn of(caller: &Caller<'_>, keys: &[AccessKey]) -> Identity {
-        let user_id = match &caller.access_key {
-            Some(_) => &caller.sender_id,
-            None => &caller.account,
+    pub(super) fn of(caller: &Caller<'_>) -> Identity {
+        let Caller { principal, region, .. } = caller;
+        let user_id = match &principal.kind {
+            PrincipalKind::User(_) => &principal.id,
+            // Without credentials everybody is the account itself.
+            PrincipalKind::Anybody | PrincipalKind::Account => &principal.account,
         };
         Identity {
             user_id: user_id.to_string(),
-            account: caller.account.to_string(),
-            arn: caller.arn(keys),
+            account: principal.account.to_string(),
+            arn: principal.arn(region),
         }
     }
 
@@ -35,51 +34,25 @@ impl Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn caller(access_key: Option<&'static str>, region: &'static str) -> Caller<'static> {
-        Caller {
-            region: region.into(),
-            is_region_given: true,
-            account: "111122223333".into(),
-            sender_id: crate::auth::sender_id(access_key),
-            is_authenticated: access_key.is_some(),
-            access_key: access_key.map(Into::into),
-        }
-    }
-
-    fn key(access_key: &str, name: &str) -> AccessKey {
-        AccessKey {
-            access_key: access_key.into(),
-            secret_key: "secret".into(),
-            account: "111122223333".into(),
-            name: name.into(),
-        }
-    }
+    use crate::principal::Principal;
 
     #[test]
-    fn a_key_is_a_user_by_its_name_or_else_by_the_key() {
-        let keys = [key("AKIAONE", "alice"), key("AKIATWO", ""), key("AKIATHREE", "Bob & <Eve>")];
-        for (access_key, user) in
-            [("AKIAONE", "alice"), ("AKIATWO", "AKIATWO"), ("AKIATHREE", "AKIATHREE")]
-        {
-            let identity = Identity::of(&caller(Some(access_key), "us-east-1"), &keys);
+    fn a_user_has_an_id_of_its_own() {
+        let principal = Principal::user("111122223333".into(), "alice".into(), "AKIAONE");
+        let caller = Caller { principal, region: "us-east-1".into(), is_region_given: true };
 
-            let user_id = access_key.replace("AKIA", "AIDA");
-            let expected = [
-                ("Arn", &*format!("arn:aws:iam::111122223333:user/{user}")),
-                ("UserId", &user_id),
-                ("Account", "111122223333"),
-            ];
-            assert_eq!(identity.members(), expected);
-        }
+        let arn = ("Arn", "arn:aws:iam::111122223333:user/alice");
+        let id = ("UserId", "AIDAONE");
+        assert_eq!(Identity::of(&caller).members(), [arn, id, ("Account", "111122223333")]);
     }
 
     #[test]
     fn nobody_in_particular_is_the_account_in_the_partition_of_the_region() {
-        let identity = Identity::of(&caller(None, "cn-north-1"), &[key("AKIAONE", "alice")]);
+        let principal = Principal::anybody("111122223333");
+        let caller = Caller { principal, region: "cn-north-1".into(), is_region_given: true };
 
         let arn = ("Arn", "arn:aws-cn:iam::111122223333:root");
         let id = ("UserId", "111122223333");
-        assert_eq!(identity.members(), [arn, id, ("Account", "111122223333")]);
+        assert_eq!(Identity::of(&caller).members(), [arn, id, ("Account", "111122223333")]);
     }
 }

@@ -4,51 +4,80 @@
 
 mod identity;
 
-use millrace_wire::protocol::{Protocol, ServiceName, Target};
-use millrace_wire::query::Parameters;
-use millrace_wire::{ApiError, Request, Response, json_string, xml_text};
-use serde::de::IgnoredAny;
 use std::collections::HashMap;
+use std::convert::Infallible;
 
-use crate::access_keys::AccessKeys;
-use crate::auth::Caller;
+use millrace_wire::protocol::{ErrorXml, Protocol, ServiceMetadata, Target};
+use millrace_wire::query::Parameters;
+use millrace_wire::{ApiError, Response, json_string, xml_text};
+use serde::de::IgnoredAny;
+
+use crate::service::{Action, AwsService, Call, unknown_action};
 use identity::Identity;
 
+static SERVICE: ServiceMetadata = ServiceMetadata {
+    name: "sts",
+    title: "STS",
+    scope: "sts",
+    legacy_host: None,
+    target_prefix: Some("AWSSecurityTokenServiceV20110615"),
+    versions: &["2011-06-15"],
+    protocols: &[Protocol::Json, Protocol::Query, Protocol::QueryAsJson],
+    telling_actions: &["AssumeRole", "GetAccessKeyInfo", "GetCallerIdentity", "GetSessionToken"],
+    telling_parameters: &[],
+    xml_namespace: "https://sts.amazonaws.com/doc/2011-06-15/",
+    error_xml: ErrorXml::Plain,
+};
+
 /// The actions that are answered.
-pub(crate) const ACTIONS: [&str; 1] = ["GetCallerIdentity"];
+static ACTIONS: [Action<Sts>; 1] = [Action::new("GetCallerIdentity", ())];
 
 /// The service.
-pub(crate) struct Sts {
-    access_keys: AccessKeys,
-}
+pub(crate) struct Sts;
 
-impl Sts {
-    pub(crate) fn new(access_keys: AccessKeys) -> Sts {
-        Sts { access_keys }
+impl AwsService for Sts {
+    const METADATA: &'static ServiceMetadata = &SERVICE;
+    const ACTIONS: &'static [Action<Sts>] = &ACTIONS;
+
+    type Input<'a> = ();
+    type Answer = Identity;
+    type Names = ();
+    type Resource = Infallible;
+
+    fn decode<'a>(&self, call: &Call<'a>, _: &'a mut Parameters<'_>) -> Result<(), ApiError> {
+        match call.target.protocol {
+            Protocol::Json => check_body(call.request.body),
+            // Signed for STS, to the path of another service.
+            Protocol::Cbor => Err(ApiError::unknown_operation()),
+            Protocol::Query | Protocol::QueryAsJson => Ok(()),
+        }
     }
 
-    pub(crate) fn call(
+    fn find(&self, (): (), _: &Call<'_>, _: &()) -> Result<Option<Infallible>, ApiError> {
+        Ok(None)
+    }
+
+    async fn act<'a>(
         &self,
-        request: &Request<'_>,
-        target: &Target<'_>,
-        parameters: &Parameters<'_>,
-        (caller, request_id): (&Caller<'_>, &str),
-    ) -> Result<Response, ApiError> {
-        let Target { protocol, .. } = *target;
-        if !ACTIONS.contains(&&*target.action) {
-            return Err(match protocol {
-                Protocol::Json | Protocol::Cbor => ApiError::unknown_operation(),
-                Protocol::Query | Protocol::QueryAsJson => {
-                    let version = parameters.get("Version").unwrap_or("NO_VERSION_SPECIFIED");
-                    ApiError::no_such_operation(&target.action, version)
-                }
-            });
+        call: &Call<'a>,
+        _: &(),
+        _: Option<Infallible>,
+    ) -> Result<Identity, ApiError> {
+        Ok(Identity::of(call.caller))
+    }
+
+    fn encode(&self, call: &Call<'_>, identity: Identity) -> Response {
+        response(&identity, call.target.protocol, call.request_id)
+    }
+
+    fn unknown_action(target: &Target<'_>, parameters: &Parameters<'_>) -> ApiError {
+        match target.protocol {
+            Protocol::Json | Protocol::Cbor => unknown_action(target),
+            Protocol::Query | Protocol::QueryAsJson => {
+                let version = parameters.get("Version").unwrap_or("NO_VERSION_SPECIFIED");
+                ApiError::no_such_operation(&target.action, version)
+            }
         }
-        if protocol == Protocol::Json {
-            check_body(request.body)?;
-        }
-        let identity = Identity::of(caller, &self.access_keys.all());
-        Ok(response(&identity, protocol, request_id))
     }
 }
 
@@ -81,7 +110,7 @@ fn response(identity: &Identity, protocol: Protocol, request_id: &str) -> Respon
 
 fn put_xml(identity: &Identity, request_id: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<GetCallerIdentityResponse xmlns=\"");
-    out.extend_from_slice(ServiceName::Sts.xml_namespace().as_bytes());
+    out.extend_from_slice(SERVICE.xml_namespace.as_bytes());
     out.extend_from_slice(b"\"><GetCallerIdentityResult>");
     for (name, value) in identity.members() {
         out.extend_from_slice(format!("<{name}>").as_bytes());

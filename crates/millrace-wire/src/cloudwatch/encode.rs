@@ -2,9 +2,10 @@
 
 use super::output::Node;
 use super::requests::{Dimension, MetricDataQuery, MetricStat};
+use super::service::SERVICE;
 use super::types::{AlarmHistoryItem, Answer, Datapoint, MetricAlarm, MetricDataResult, MetricId};
 use crate::Response;
-use crate::protocol::{Protocol, ServiceName};
+use crate::protocol::Protocol;
 
 /// The answer to `action` as it goes out.
 pub fn response(answer: &Answer, action: &str, protocol: Protocol, request_id: &str) -> Response {
@@ -35,7 +36,7 @@ pub fn response(answer: &Answer, action: &str, protocol: Protocol, request_id: &
 }
 
 fn put_query(node: &Node, action: &str, request_id: &str, out: &mut Vec<u8>) {
-    let namespace = ServiceName::CloudWatch.xml_namespace();
+    let namespace = SERVICE.xml_namespace;
     put(out, &["<", action, "Response xmlns=\"", namespace, "\">"]);
     // Of the answers without content, these two have an element for it.
     let has_result = !matches!(node, Node::Structure(members) if members.is_empty())

@@ -9,9 +9,11 @@ mod encode;
 mod input;
 mod output;
 mod requests;
+mod service;
 mod types;
 
 pub use decode::decode;
 pub use encode::response;
 pub use requests::*;
+pub use service::SERVICE;
 pub use types::*;

@@ -52,6 +52,8 @@ pub struct Credential {
     pub secret: String,
     /// Twelve digits.
     pub account: String,
+    /// What ARNs call the user of that account.
+    pub user: String,
 }
 
 /// Finds credentials by access key.

@@ -3,7 +3,7 @@
 
 use super::{Answer, ListNames, MapNames, Writer, append_base64, describe};
 use crate::escape::xml_text;
-use crate::protocol::ServiceName;
+use crate::sqs::SERVICE;
 
 struct XmlWriter<'o> {
     out: &'o mut Vec<u8>,
@@ -14,7 +14,7 @@ pub(super) fn encode(answer: &Answer, action: &str, request_id: &str, out: &mut 
     writer.raw("<?xml version=\"1.0\"?><");
     writer.raw(action);
     writer.raw("Response xmlns=\"");
-    writer.raw(ServiceName::Sqs.xml_namespace());
+    writer.raw(SERVICE.xml_namespace);
     writer.raw("\">");
     if !matches!(answer, Answer::Void) {
         writer.result(answer, action);

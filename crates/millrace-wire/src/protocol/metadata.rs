@@ -1,0 +1,99 @@
+//! What a service is called on the wire, and how requests and answers are written.
+
+use std::fmt;
+
+/// What a request shows of the service that it is for, and how that service writes its errors.
+pub struct ServiceMetadata {
+    /// In labels of metrics, and before the colon of a permission: `cloudwatch`.
+    pub name: &'static str,
+    /// As AWS writes it: `CloudWatch`.
+    pub title: &'static str,
+    /// In a credential scope, and the first label of a host name: `monitoring`.
+    pub scope: &'static str,
+    /// Another label of host names, the first one or behind the region's.
+    pub legacy_host: Option<&'static str>,
+    /// What precedes the dot of `X-Amz-Target`, and names the service in paths of Smithy RPC.
+    pub target_prefix: Option<&'static str>,
+    /// Values of the parameter `Version`, the current one first.
+    pub versions: &'static [&'static str],
+    /// The protocols that it is served in.
+    pub protocols: &'static [Protocol],
+    /// Actions that give it away where nothing else does, unless another service has them, too.
+    pub telling_actions: &'static [&'static str],
+    /// Parameters that give it away.
+    pub telling_parameters: &'static [&'static str],
+    /// The name space of Query answers.
+    pub xml_namespace: &'static str,
+    pub error_xml: ErrorXml,
+}
+
+/// How errors look in the Query protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorXml {
+    Plain,
+    /// With an empty element `Detail`.
+    WithDetail,
+    /// SimpleDB: with the machine hours used, and no name space.
+    WithBoxUsage,
+}
+
+/// How requests and answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// AWS JSON 1.0: the action in `X-Amz-Target`.
+    Json,
+    /// Parameters in, XML out.
+    Query,
+    /// Parameters in, JSON out, because of `Accept: application/json`.
+    QueryAsJson,
+    /// Smithy RPC v2 with CBOR.
+    Cbor,
+}
+
+/// The service of a request that shows none. It is signed and answered as those for SQS are.
+pub static UNKNOWN: ServiceMetadata = ServiceMetadata {
+    name: "other",
+    title: "other",
+    scope: "sqs",
+    legacy_host: None,
+    target_prefix: None,
+    versions: &[],
+    protocols: &[],
+    telling_actions: &[],
+    telling_parameters: &[],
+    xml_namespace: "http://queue.amazonaws.com/doc/2012-11-05/",
+    error_xml: ErrorXml::Plain,
+};
+
+impl Protocol {
+    /// Content type of answers.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Protocol::Json => "application/x-amz-json-1.0",
+            Protocol::Query => "text/xml",
+            Protocol::QueryAsJson => "application/json",
+            Protocol::Cbor => "application/cbor",
+        }
+    }
+}
+
+impl ServiceMetadata {
+    /// Whether a host is the service's: `sqs.…`, `queue.…` or `<region>.queue.…`.
+    pub(super) fn has_host(&self, host: &str) -> bool {
+        let mut labels = host.split(['.', ':']);
+        let [first, second] = [labels.next(), labels.next()];
+        let is_legacy = |label: Option<&str>| label.is_some() && label == self.legacy_host;
+        first == Some(self.scope) || is_legacy(first) || is_legacy(second)
+    }
+
+    /// Whether it is the service that precedes the dot of `X-Amz-Target`.
+    pub(super) fn has_target_prefix(&self, prefix: &str) -> bool {
+        self.target_prefix == Some(prefix)
+    }
+}
+
+impl fmt::Debug for ServiceMetadata {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
