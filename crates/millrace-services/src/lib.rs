@@ -17,6 +17,8 @@ mod sqs;
 mod sts;
 mod table;
 mod telemetry;
+#[cfg(test)]
+mod toy;
 mod turns;
 mod welcome;
 
