@@ -33,7 +33,7 @@ pub struct SharedQueue {
     pub(crate) counters: Counters,
 }
 
-/// What a floor above has worked out from a definition, such as a parsed policy.
+/// A value that a floor above derived from a definition, such as a parsed policy.
 #[derive(Debug)]
 struct Derived {
     definition: Arc<Definition>,
@@ -145,8 +145,8 @@ impl SharedQueue {
         self.definition.load_full()
     }
 
-    /// What `derive` makes of the definition, kept until the definition changes: of one type at a
-    /// time, so that everybody should ask for the same.
+    /// Returns what `derive` makes of the definition, and keeps it until the definition changes. Only
+    /// one value is kept, so all callers should ask for the same type.
     pub fn derived<T: Any + Send + Sync>(&self, derive: impl FnOnce(&Definition) -> T) -> Arc<T> {
         let definition = self.definition();
         let known = self.derived.load();

@@ -61,7 +61,7 @@ pub(crate) struct Admin {
     backups: Backups,
 }
 
-/// What these paths are made of.
+/// The parts that these paths work with.
 pub(crate) struct AdminParts {
     pub broker: Arc<Broker>,
     pub monitor: Arc<Monitor>,

@@ -1,8 +1,8 @@
-//! May a principal do what it asks? The one place that decides, before any handler runs.
+//! The one place that decides if a principal may do what it asks, before any handler runs.
 //!
-//! Without credentials everything is allowed, and nothing is looked at. With them, an account may
-//! do anything with what is its own; what belongs to another account needs that resource's policy,
-//! and some actions no policy allows to others.
+//! Without credentials everything is allowed and nothing is looked at. With them, an account may do
+//! anything with its own resources. For a resource of another account it needs that resource's
+//! policy, and some actions are for owners only.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use millrace_wire::ApiError;
 use crate::policy::{Policy, Question};
 use crate::principal::Principal;
 
-/// What policies call an action, and to whom they may allow it.
+/// An action by the name that policies use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permission {
     /// The service's name, before the colon.
     pub service: &'static str,
     pub action: &'static str,
-    /// No policy can allow it to another account.
+    /// If true, no policy can allow the action to another account.
     pub is_owner_only: bool,
 }
 
-/// What an action names.
+/// The thing that an action is about, such as a queue.
 pub(crate) trait Resource: Send + Sync {
     fn arn(&self) -> &str;
 
     /// The account that it belongs to.
     fn account(&self) -> &str;
 
-    /// Its own policy. Cached with the resource.
+    /// The resource's own policy, parsed once.
     fn policy(&self) -> Arc<Policy>;
 }
 
-/// What else a decision depends on.
+/// The rest that a decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
-    /// The partition of ARNs.
+    /// Tells the partition of ARNs.
     pub region: &'a str,
 }
 
-/// Decides. Without a resource, the action is about what the principal's own account has.
+/// Decides. Without a resource, the action is about the principal's own account.
 ///
 /// # Errors
 ///
@@ -67,13 +67,13 @@ pub(crate) fn authorize(
 }
 
 impl Permission {
-    /// As policies are compared with it: `sqs:sendmessage`.
+    /// The name in lower case, to compare with policies: `sqs:sendmessage`.
     fn text(&self) -> String {
         format!("{}:{}", self.service, self.action).to_ascii_lowercase()
     }
 }
 
-/// Of services whose actions name nothing that another account may have.
+/// For services whose actions name no resource of another account.
 impl Resource for Infallible {
     fn arn(&self) -> &str {
         match *self {}

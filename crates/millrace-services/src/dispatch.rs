@@ -65,7 +65,7 @@ pub struct Services {
     console_url: Option<String>,
 }
 
-/// What is served besides the services of this crate.
+/// Rows and branches of the table besides those of this crate.
 #[derive(Default)]
 pub(crate) struct Further {
     pub rows: Vec<Row>,
@@ -172,11 +172,12 @@ impl Services {
         self.cloudwatch.disk_bytes()
     }
 
-    /// Who has that access key, or, where no credentials are configured, asks in an account.
+    /// Returns the user of an access key. Without a key, everybody of an account, as where no
+    /// credentials are configured.
     ///
     /// # Errors
     ///
-    /// InvalidClientTokenId if nobody has the key any more.
+    /// InvalidClientTokenId if the key is not valid any more.
     pub fn principal(
         &self,
         access_key: Option<&str>,
@@ -191,8 +192,8 @@ impl Services {
     }
 
     /// Answers a request of this process itself, such as the console's, as if `principal` had
-    /// signed it for that region. Same checks, counts, effects and errors as for clients, without
-    /// the paths that branch off.
+    /// signed it for that region. Checks, counts, effects and errors are those of a client's request;
+    /// only paths do not branch off.
     pub async fn call_as(
         &self,
         principal: Principal<'_>,
@@ -203,8 +204,8 @@ impl Services {
         self.answer(request, Some(caller), MessageId::from_random(fastrand::u128(..)).text()).await
     }
 
-    /// Finds out what is asked for, and by whom, and answers and counts it. A known caller is none
-    /// of the network: no path branches off, and its request is not compressed.
+    /// Finds service, action and caller of a request, answers it and counts it. If the caller is
+    /// given, the request comes from this process: no path branches off, and nothing is compressed.
     async fn answer(
         &self,
         request: Request<'_>,
@@ -234,7 +235,7 @@ impl Services {
         if let Some(response) = self.without_action(request, &target, request_id) {
             return response;
         }
-        // Apart from the target, so that whoever has read them can drop them.
+        // Apart from the target, so that the codec can drop them once it has read them.
         let parameters = std::mem::take(&mut target.parameters);
         let found = self.table.find(&target);
         let span = self.span(request, found);
@@ -270,8 +271,8 @@ impl Services {
         response
     }
 
-    /// The answer to a request that asks for no action. Queues' URLs and the address itself are
-    /// what people paste into a browser.
+    /// The answer to a request that asks for no action. People paste the URLs of queues, and the
+    /// server's own address, into browsers.
     fn without_action(
         &self,
         request: &Request<'_>,
@@ -285,7 +286,7 @@ impl Services {
         }
     }
 
-    /// The answer as it will be, if there is such an action.
+    /// Begins to answer, if the table has the action and the body is not too large.
     fn begin<'a>(
         &self,
         found: Option<&'a Found<'_>>,
@@ -303,7 +304,7 @@ impl Services {
         self.inflater.inflated(request, || self.auth.signing_account(request))
     }
 
-    /// The answer to a body that cannot be read. Only SDKs of CloudWatch compress.
+    /// The answer if a body cannot be inflated. Only SDKs of CloudWatch compress.
     fn not_inflated(&self, request: &Request<'_>, error: &ApiError, request_id: &str) -> Response {
         let head = Request { body: &[], ..*request };
         let target = detect(&head, self.table.recognised());
@@ -311,7 +312,8 @@ impl Services {
         error.response(CloudWatch::METADATA, protocol, request_id)
     }
 
-    /// What is not in the table is `other`, so that clients cannot make up names.
+    /// The request's span. Actions outside the table are `other`, so that clients cannot make up
+    /// names.
     fn span(&self, request: &Request<'_>, found: Option<Found<'_>>) -> RequestSpan {
         if !self.tracer.is_on() {
             return RequestSpan::default();
@@ -324,8 +326,8 @@ impl Services {
     }
 }
 
-/// Answers a request for an action of a service: reads it, finds what it names, asks whether the
-/// caller may, and acts. The only way to a handler.
+/// Answers a request for an action of a service: reads it, finds the resource, authorizes the
+/// caller, and calls the handler. There is no other way to a handler.
 pub(crate) async fn serve<S: AwsService>(
     service: &S,
     index: usize,

@@ -1,4 +1,4 @@
-//! Request bodies that clients compress, undone before anything else reads them: SDKs do it for
+//! Inflates the request bodies that clients compress, before anything else reads them. SDKs compress
 //! PutMetricData above 10 KB.
 
 use std::collections::HashMap;
@@ -12,7 +12,8 @@ use millrace_wire::{ApiError, Request};
 
 use crate::cloudwatch;
 
-/// Bytes of a body that was or is compressed: as many as CloudWatch takes, whose SDKs alone compress.
+/// Bytes of a body, both compressed and inflated. Only SDKs of CloudWatch compress, so this is its
+/// limit.
 const BODY_BYTES_MAX: usize = cloudwatch::BODY_BYTES_MAX;
 
 /// Inflates the bodies of requests.

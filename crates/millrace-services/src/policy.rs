@@ -1,5 +1,4 @@
-//! Policies of resources, and whether one lets another account in (developer guide of SQS, "Using
-//! policies").
+//! Policies of resources, which let other accounts in (developer guide of SQS, "Using policies").
 //!
 //! A statement must allow principal, action and resource, and none deny them; a statement with
 //! conditions allows nothing, because conditions are not evaluated. In actions and resources `*` and
@@ -12,7 +11,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Policy(Value);
 
-/// What is asked for, and by whom.
+/// An action, its resource, and the account that asks for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
     /// In lower case: `sqs:sendmessage`.
@@ -23,19 +22,19 @@ pub(crate) struct Question<'a> {
     pub account: &'a str,
 }
 
-/// A question, and what policies call the account.
+/// A question, with the ARN of the account.
 struct Asked<'a> {
     question: Question<'a>,
     root: String,
 }
 
 impl Policy {
-    /// The policy of a text. No text, and one that is no policy, allow nothing.
+    /// Parses a policy. No text, or a text that is no policy, allows nothing.
     pub(crate) fn parse(text: Option<&str>) -> Policy {
         Policy(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
     }
 
-    /// Whether it lets the account in.
+    /// Returns true if the policy lets the account in.
     pub(crate) fn allows(&self, question: &Question<'_>) -> bool {
         let partition = question.arn.split(':').nth(1).unwrap_or("aws");
         let root = format!("arn:{partition}:iam::{}:root", question.account);

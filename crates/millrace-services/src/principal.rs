@@ -1,28 +1,28 @@
-//! Who asks: an account, and the user of it whose key signed.
+//! Principals and callers: the account that asks, its user, and the region.
 
 use std::borrow::Cow;
 
 use millrace_core::partition;
 use millrace_wire::Tenant;
 
-/// Whom a request is from.
+/// An account, and the user of it whose key signed.
 #[derive(Clone, Debug)]
 pub struct Principal<'a> {
     /// Twelve digits.
     pub(crate) account: Cow<'a, str>,
     pub(crate) kind: PrincipalKind<'a>,
-    /// What messages show as their SenderId: of the form that AWS user ids have.
+    /// The SenderId of messages, in the form of AWS user ids.
     pub(crate) id: Cow<'a, str>,
 }
 
-/// What vouches for a principal.
+/// The kinds of principals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PrincipalKind<'a> {
-    /// Nothing: no credentials are configured, and everybody may do anything in any account.
+    /// Everybody, where no credentials are configured: may do anything in any account.
     Anybody,
-    /// The server itself, which acts for the account.
+    /// The account itself, for which the server acts.
     Account,
-    /// The key of this user.
+    /// The user of that name, whose key signed.
     User(Cow<'a, str>),
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Caller<'a> {
 const ANONYMOUS_ID: &str = "AIDAMILLRACEANONYMOUS";
 
 impl<'a> Principal<'a> {
-    /// Who asks where no credentials are configured.
+    /// Everybody, where no credentials are configured.
     pub(crate) fn anybody(account: impl Into<Cow<'a, str>>) -> Principal<'a> {
         let kind = PrincipalKind::Anybody;
         Principal { account: account.into(), kind, id: ANONYMOUS_ID.into() }
@@ -51,18 +51,18 @@ impl<'a> Principal<'a> {
         Principal { id: account.clone(), account, kind: PrincipalKind::Account }
     }
 
-    /// The user of an account who has that key.
+    /// The user of an account, by one of its keys.
     pub(crate) fn user(account: String, user: String, access_key: &str) -> Principal<'a> {
         let id = format!("AIDA{}", access_key.trim_start_matches("AKIA"));
         Principal { account: account.into(), kind: PrincipalKind::User(user.into()), id: id.into() }
     }
 
-    /// Whether rules apply: without credentials nobody is refused anything.
+    /// Returns true if rules apply: without credentials nothing is refused.
     pub(crate) fn is_authenticated(&self) -> bool {
         self.kind != PrincipalKind::Anybody
     }
 
-    /// Whether `account` is another than the principal's, so that it needs to be let in.
+    /// Returns true if `account` is another one, which must let the principal in.
     pub(crate) fn is_foreign_to(&self, account: &str) -> bool {
         self.is_authenticated() && self.account != account
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_is_called_by_name_and_everybody_else_root() {
+    fn the_arn_of_a_user_has_its_name_and_all_others_are_root() {
         let user = Principal::user("111122223333".into(), "alice".into(), "AKIAONE");
         assert_eq!(user.arn("us-east-1"), "arn:aws:iam::111122223333:user/alice");
         assert_eq!(user.id, "AIDAONE");

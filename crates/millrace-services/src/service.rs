@@ -13,11 +13,11 @@ use millrace_wire::{ApiError, Request, Response};
 use crate::authorize::{Permission, Resource};
 use crate::principal::Caller;
 
-/// What runs while a request waits for it.
+/// A future whose type is erased.
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What the table knows of a service, and what dispatch calls, in this order: `decode`,
-/// `find`, `act`, `encode`. Before `act` it asks whether the caller may.
+/// A service: the columns of its row, and the steps of a request. Dispatch calls `decode`, `find`,
+/// then `authorize`, then `act` and `encode`.
 pub(crate) trait AwsService: Send + Sync + Sized + 'static {
     const METADATA: &'static ServiceMetadata;
 
@@ -27,16 +27,16 @@ pub(crate) trait AwsService: Send + Sync + Sized + 'static {
     /// Bytes of a request's body, its content encoding undone; without, the server's bound counts.
     const BODY_BYTES_MAX: Option<usize> = None;
 
-    /// A request, read from whichever protocol it came in.
+    /// A request, the same for all protocols.
     type Input<'a>: Send + Sync;
 
-    /// What is answered, in whichever protocol.
+    /// An answer, the same for all protocols.
     type Answer: Send;
 
     /// Ways in which a request names what it is about: a column of the actions.
     type Names: Copy + Send + Sync + 'static;
 
-    /// What may be named and belong to another account.
+    /// A resource that may belong to another account.
     type Resource: Resource;
 
     /// The codec's first half. The input may borrow from request and parameters; if it does not, the parameters
@@ -72,13 +72,13 @@ pub(crate) trait AwsService: Send + Sync + Sized + 'static {
         unknown_action(target)
     }
 
-    /// What a caller who may not act hears.
+    /// The error for a caller who may not act.
     fn denied(_action: &Action<Self>, error: ApiError) -> ApiError {
         error
     }
 }
 
-/// An action: its name, what policies call it, and what it names.
+/// An action: its name, its name in policies, and how it names its resource.
 pub(crate) struct Action<S: AwsService> {
     pub name: &'static str,
     pub permission: Permission,
@@ -88,7 +88,7 @@ pub(crate) struct Action<S: AwsService> {
 /// A request whose caller is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
-    /// As it was before it was compressed.
+    /// Its body is inflated.
     pub request: &'a Request<'a>,
     /// Its parameters are apart, so that they can be dropped.
     pub target: &'a Target<'a>,
@@ -111,14 +111,14 @@ impl<S: AwsService> Action<S> {
         Action { permission, ..self }
     }
 
-    /// Whatever policies say, no other account may do it.
+    /// An action for owners only: no policy can allow it to another account.
     pub(crate) const fn of_owners(self) -> Action<S> {
         let permission = Permission { is_owner_only: true, ..self.permission };
         Action { permission, ..self }
     }
 }
 
-/// An action that no service has, or not this one.
+/// The error for an action that the service does not have.
 pub(crate) fn unknown_action(target: &Target<'_>) -> ApiError {
     match target.protocol {
         Protocol::Json | Protocol::Cbor => ApiError::unknown_operation(),

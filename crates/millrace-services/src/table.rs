@@ -33,13 +33,13 @@ pub(crate) struct Found<'t> {
 
 /// Requests that are for no service of AWS.
 pub(crate) trait Branch: Send + Sync {
-    /// Whether a request is answered here, by its method and path.
+    /// Returns true if a request is answered here, by its method and path.
     fn takes(&self, request: &Request<'_>) -> bool;
 
     /// Answers one, whose path is in its normal form.
     fn answer<'a>(&'a self, request: &'a Request<'a>, request_id: &'a str) -> Boxed<'a, Response>;
 
-    /// Judges a request by its head; `None`: as those of AWS are.
+    /// Judges a request by its head; `None` judges it as those of AWS.
     fn judge(&self, _head: &Request<'_>) -> Option<Judgement> {
         None
     }
@@ -88,7 +88,7 @@ impl Found<'_> {
 }
 
 impl Table {
-    /// Requests that show no service are for the first one.
+    /// A request that shows no service is for the first row.
     pub(crate) fn new(services: Vec<Row>, branches: Vec<Arc<dyn Branch>>) -> Table {
         let recognised = recognised(&services);
         let mut next = 0;
@@ -100,12 +100,12 @@ impl Table {
         Table { rows: services.into_iter().map(numbered).collect(), recognised, branches }
     }
 
-    /// What a request may be found to be for.
+    /// All services that a request may be for.
     pub(crate) fn recognised(&self) -> &[&'static ServiceMetadata] {
         &self.recognised
     }
 
-    /// What answers a request by its method and path, if anything does.
+    /// The branch that takes a request, if any does.
     pub(crate) fn branch(&self, request: &Request<'_>) -> Option<&dyn Branch> {
         self.branches.iter().find(|branch| branch.takes(request)).map(|branch| &**branch)
     }
@@ -140,7 +140,7 @@ impl Table {
     }
 }
 
-/// All services whose requests are told apart: those of the rows, and some that nothing serves.
+/// All services that are recognised in requests: those of the rows, and some that nothing serves.
 pub(crate) fn recognised(rows: &[Row]) -> Arc<[&'static ServiceMetadata]> {
     rows.iter().map(|row| row.metadata).chain(UNSERVED).collect()
 }
@@ -176,13 +176,13 @@ mod tests {
 
     /// A service without a scope of its own could be asked with a signature for any.
     #[test]
-    fn nothing_that_gives_a_service_away_is_of_two() {
+    fn a_clue_points_to_one_service() {
         let services = services();
         let mut shown: Vec<&str> = Vec::new();
         for service in &services {
             assert!(!service.scope.is_empty() && !service.title.is_empty(), "{service:?}");
             shown.extend(service.versions);
-            shown.extend(service.telling_parameters);
+            shown.extend(service.clue_parameters);
             shown.extend(service.target_prefix);
             if let Some(version) = service.versions.first() {
                 assert!(service.xml_namespace.contains(version), "{service:?}");

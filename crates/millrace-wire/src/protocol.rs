@@ -228,7 +228,7 @@ fn form<'a>(request: &Request<'a>, hints: &Hints<'_>) -> &'a [u8] {
     &[]
 }
 
-/// What shows the service, but for a signature.
+/// The clues to the service of a request, besides its signature.
 struct Clues<'c, 'a> {
     hints: &'c Hints<'a>,
     operation: Option<Operation<'a>>,
@@ -262,7 +262,7 @@ impl Clues<'_, '_> {
             })
             .or_else(|| {
                 let is_given = |name: &&str| self.parameters.get(name).is_some();
-                find(&|service| service.telling_parameters.iter().any(is_given))
+                find(&|service| service.clue_parameters.iter().any(is_given))
             })
             .or_else(|| service_of_action(parameter("Action")?, services))
             .unwrap_or(&UNKNOWN)
@@ -274,7 +274,7 @@ fn service_of_action(
     action: &str,
     services: &[&'static ServiceMetadata],
 ) -> Option<&'static ServiceMetadata> {
-    let mut found = services.iter().filter(|service| service.telling_actions.contains(&action));
+    let mut found = services.iter().filter(|service| service.clue_actions.contains(&action));
     let service = found.next()?;
     found.next().is_none().then_some(service)
 }
@@ -290,8 +290,8 @@ fn split_target(target: &str) -> Option<(&str, &str)> {
     queue_url::split(target, memchr(b'.', target.as_bytes()))
 }
 
-/// What a path of Smithy RPC, `/service/{name}/operation/{operation}`, names, if it is an operation
-/// of a service that is served in CBOR.
+/// The service and operation in a path of Smithy RPC, `/service/{name}/operation/{operation}`, if
+/// that service is served in CBOR.
 fn operation<'a>(path: &'a str, services: &[&'static ServiceMetadata]) -> Option<Operation<'a>> {
     let (name, operation) = path.strip_prefix("/service/")?.split_once("/operation/")?;
     let is_meant = |service: &&&'static ServiceMetadata| {

@@ -1,4 +1,4 @@
-//! The actions of SQS: what each names, who may be allowed it, and which method answers it.
+//! The actions of SQS: how each names its queue, who may be allowed it, and the method that answers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Sqs;
 use crate::service::{Action, Call};
 use Names::{Nothing, QueueByName, QueueByUrl, SourceOfTask};
 
-/// How a request names its queue.
+/// The ways in which a request names its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     /// Not at all: it is about the caller's account as a whole.
@@ -92,7 +92,7 @@ impl Sqs {
         input: &Input<'_>,
         queue: Option<Arc<SharedQueue>>,
     ) -> Result<Answer, ApiError> {
-        // Of those that name one, which the table has found.
+        // It is there if the action names one: `find` has looked it up.
         let queue = || queue.as_ref().ok_or_else(ApiError::internal_failure);
         match input {
             Input::AddPermission(input) => self.add_permission(queue()?, input).await,

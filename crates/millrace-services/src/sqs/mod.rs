@@ -201,7 +201,7 @@ impl AwsService for Sqs {
         response
     }
 
-    /// Whether others have a queue of a name is theirs to tell.
+    /// A caller must not learn that another account has a queue of some name.
     fn denied(action: &Action<Sqs>, error: ApiError) -> ApiError {
         if action.name == "GetQueueUrl" { error::queue_is_not_yours() } else { error }
     }
@@ -223,7 +223,8 @@ impl Resource for Arc<SharedQueue> {
     }
 }
 
-/// Whether a queue lets an account send messages to it, as one that acts without a request.
+/// Returns true if a queue lets an account send messages to it. For what the server does in the
+/// account's name, without a request.
 pub(crate) fn may_send(account: &str, queue: &Arc<SharedQueue>) -> bool {
     let permission: &Permission = &actions::SEND_MESSAGE.permission;
     let context = Context { region: &queue.key().region };

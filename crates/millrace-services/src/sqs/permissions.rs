@@ -14,7 +14,7 @@ use super::actions::ACTIONS;
 use super::policy_document::STATEMENTS;
 use super::{Sqs, error, required};
 
-/// What clients may name; `*` is all of them.
+/// The actions that clients may name; `*` is all of them.
 const PERMITTED: [&str; 9] = [
     "*",
     "SendMessage",

@@ -137,7 +137,7 @@ impl Sqs {
         let Caller { principal, region, .. } = caller;
         let account = owner.unwrap_or(&principal.account);
         let queue = self.broker.queue(region, account, name);
-        // Whether others have a queue of that name is theirs to tell.
+        // A caller must not learn that another account has a queue of that name.
         queue.ok_or_else(|| match principal.is_foreign_to(account) {
             true => error::queue_is_not_yours(),
             false => error::queue_does_not_exist(),

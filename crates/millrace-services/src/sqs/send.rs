@@ -20,7 +20,7 @@ const SEQUENCE_BASE: u128 = 18_850_000_000_000_000_000;
 
 type CheckedEntry<'e> = (&'e SendMessage<'e>, Checked<'e>);
 
-/// What all messages of a request say about who sends them.
+/// The sender, the same for all messages of a request.
 struct Sender<'a> {
     id: &'a str,
     /// Of the messages that name none of their own.

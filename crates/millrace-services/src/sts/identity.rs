@@ -1,4 +1,4 @@
-//! Who the caller is, as IAM would name it.
+//! The caller, as IAM names users and accounts.
 
 use crate::principal::{Caller, PrincipalKind};
 

@@ -23,8 +23,8 @@ static SERVICE: ServiceMetadata = ServiceMetadata {
     target_prefix: Some("AWSSecurityTokenServiceV20110615"),
     versions: &["2011-06-15"],
     protocols: &[Protocol::Json, Protocol::Query, Protocol::QueryAsJson],
-    telling_actions: &["AssumeRole", "GetAccessKeyInfo", "GetCallerIdentity", "GetSessionToken"],
-    telling_parameters: &[],
+    clue_actions: &["AssumeRole", "GetAccessKeyInfo", "GetCallerIdentity", "GetSessionToken"],
+    clue_parameters: &[],
     xml_namespace: "https://sts.amazonaws.com/doc/2011-06-15/",
     error_xml: ErrorXml::Plain,
 };

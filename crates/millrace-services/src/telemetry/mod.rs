@@ -69,7 +69,7 @@ pub(crate) struct Telemetry {
     is_open: bool,
 }
 
-/// Whose figures are scraped.
+/// The sources of the figures that are scraped.
 pub(crate) struct Sources {
     pub broker: Arc<Broker>,
     pub monitor: Arc<Monitor>,

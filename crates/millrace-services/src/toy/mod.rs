@@ -23,8 +23,8 @@ static SERVICE: ServiceMetadata = ServiceMetadata {
     target_prefix: Some("ToyService"),
     versions: &["2001-02-03"],
     protocols: &[Protocol::Json, Protocol::Query],
-    telling_actions: &[],
-    telling_parameters: &[],
+    clue_actions: &[],
+    clue_parameters: &[],
     xml_namespace: "http://toys.example/doc/2001-02-03/",
     error_xml: ErrorXml::Plain,
 };

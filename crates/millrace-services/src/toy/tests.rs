@@ -64,7 +64,7 @@ impl Shop {
         body(&self.services.call(request).await).to_owned()
     }
 
-    /// What the services say they were asked of the toys.
+    /// The counts of requests for toys.
     fn counted(&self) -> Vec<(&'static str, [u64; 2])> {
         let counts = self.services.requests().into_iter().filter(|it| it.service == "toy");
         counts.map(|it| (it.action, [it.succeeded, it.client_errors])).collect()
@@ -167,7 +167,7 @@ async fn a_body_is_bounded_as_its_row_says() {
     assert!(body(&refused).contains("The request is larger than 100 bytes."));
 }
 
-/// As the console asks, in the name of who has logged in.
+/// The console asks so, in the name of the user who has logged in.
 #[tokio::test]
 async fn callers_are_authorized_before_the_handler_and_counted_however_they_come() {
     let accounts = ["111111111111", "222222222222", "333333333333"];

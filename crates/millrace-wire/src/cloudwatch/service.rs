@@ -11,7 +11,7 @@ pub static SERVICE: ServiceMetadata = ServiceMetadata {
     target_prefix: Some("GraniteServiceVersion20100801"),
     versions: &["2010-08-01"],
     protocols: &[Protocol::Json, Protocol::Query, Protocol::QueryAsJson, Protocol::Cbor],
-    telling_actions: &[
+    clue_actions: &[
         "DescribeAlarms",
         "GetMetricData",
         "GetMetricStatistics",
@@ -19,7 +19,7 @@ pub static SERVICE: ServiceMetadata = ServiceMetadata {
         "PutMetricAlarm",
         "PutMetricData",
     ],
-    telling_parameters: &[],
+    clue_parameters: &[],
     xml_namespace: "http://monitoring.amazonaws.com/doc/2010-08-01/",
     error_xml: ErrorXml::Plain,
 };

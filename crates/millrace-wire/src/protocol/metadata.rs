@@ -1,33 +1,33 @@
-//! What a service is called on the wire, and how requests and answers are written.
+//! Names of services on the wire, and the protocols of requests and answers.
 
 use std::fmt;
 
-/// What a request shows of the service that it is for, and how that service writes its errors.
+/// A service on the wire: the names that a request may show, and the form of its errors.
 pub struct ServiceMetadata {
     /// In labels of metrics, and before the colon of a permission: `cloudwatch`.
     pub name: &'static str,
-    /// As AWS writes it: `CloudWatch`.
+    /// The name as AWS writes it: `CloudWatch`.
     pub title: &'static str,
     /// In a credential scope, and the first label of a host name: `monitoring`.
     pub scope: &'static str,
     /// Another label of host names, the first one or behind the region's.
     pub legacy_host: Option<&'static str>,
-    /// What precedes the dot of `X-Amz-Target`, and names the service in paths of Smithy RPC.
+    /// The text before the dot of `X-Amz-Target`, and the service's name in paths of Smithy RPC.
     pub target_prefix: Option<&'static str>,
     /// Values of the parameter `Version`, the current one first.
     pub versions: &'static [&'static str],
     /// The protocols that it is served in.
     pub protocols: &'static [Protocol],
-    /// Actions that give it away where nothing else does, unless another service has them, too.
-    pub telling_actions: &'static [&'static str],
-    /// Parameters that give it away.
-    pub telling_parameters: &'static [&'static str],
+    /// Actions that are a clue if there is no better one, unless another service has them, too.
+    pub clue_actions: &'static [&'static str],
+    /// Parameters that are a clue to the service.
+    pub clue_parameters: &'static [&'static str],
     /// The name space of Query answers.
     pub xml_namespace: &'static str,
     pub error_xml: ErrorXml,
 }
 
-/// How errors look in the Query protocol.
+/// The forms of errors in the Query protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorXml {
     Plain,
@@ -59,8 +59,8 @@ pub static UNKNOWN: ServiceMetadata = ServiceMetadata {
     target_prefix: None,
     versions: &[],
     protocols: &[],
-    telling_actions: &[],
-    telling_parameters: &[],
+    clue_actions: &[],
+    clue_parameters: &[],
     xml_namespace: "http://queue.amazonaws.com/doc/2012-11-05/",
     error_xml: ErrorXml::Plain,
 };
@@ -78,7 +78,7 @@ impl Protocol {
 }
 
 impl ServiceMetadata {
-    /// Whether a host is the service's: `sqs.…`, `queue.…` or `<region>.queue.…`.
+    /// Returns true if a host is the service's: `sqs.…`, `queue.…` or `<region>.queue.…`.
     pub(super) fn has_host(&self, host: &str) -> bool {
         let mut labels = host.split(['.', ':']);
         let [first, second] = [labels.next(), labels.next()];
@@ -86,7 +86,7 @@ impl ServiceMetadata {
         first == Some(self.scope) || is_legacy(first) || is_legacy(second)
     }
 
-    /// Whether it is the service that precedes the dot of `X-Amz-Target`.
+    /// Returns true if the text before the dot of `X-Amz-Target` is the service's.
     pub(super) fn has_target_prefix(&self, prefix: &str) -> bool {
         self.target_prefix == Some(prefix)
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Header, cloudwatch};
 
-/// All that is recognised, as the services' table lists it.
+/// All services that are recognised, as the table of services lists them.
 fn services() -> Vec<&'static ServiceMetadata> {
     let served: [&ServiceMetadata; 2] = [&sqs::SERVICE, &cloudwatch::SERVICE];
     served.into_iter().chain(UNSERVED).collect()

@@ -11,7 +11,7 @@ static SNS: ServiceMetadata = ServiceMetadata {
     title: "SNS",
     scope: "sns",
     versions: &["2010-03-31"],
-    telling_actions: &[
+    clue_actions: &[
         "AddPermission",
         "ConfirmSubscription",
         "CreateTopic",
@@ -25,7 +25,7 @@ static SNS: ServiceMetadata = ServiceMetadata {
         "Subscribe",
         "Unsubscribe",
     ],
-    telling_parameters: &["TopicArn", "SubscriptionArn"],
+    clue_parameters: &["TopicArn", "SubscriptionArn"],
     xml_namespace: "http://sns.amazonaws.com/doc/2010-03-31/",
     ..NOTHING
 };
@@ -35,7 +35,7 @@ static CLOUD_FORMATION: ServiceMetadata = ServiceMetadata {
     title: "CloudFormation",
     scope: "cloudformation",
     versions: &["2010-05-15"],
-    telling_actions: &["CreateStack", "DeleteStack", "DescribeStacks", "UpdateStack"],
+    clue_actions: &["CreateStack", "DeleteStack", "DescribeStacks", "UpdateStack"],
     xml_namespace: "http://cloudformation.amazonaws.com/doc/2010-05-15/",
     ..NOTHING
 };
@@ -45,7 +45,7 @@ pub(crate) static SIMPLE_DB: ServiceMetadata = ServiceMetadata {
     title: "SimpleDB",
     scope: "sdb",
     versions: &["2009-04-15"],
-    telling_actions: &[
+    clue_actions: &[
         "BatchDeleteAttributes",
         "BatchPutAttributes",
         "CreateDomain",
@@ -88,8 +88,8 @@ const NOTHING: ServiceMetadata = ServiceMetadata {
     target_prefix: None,
     versions: &[],
     protocols: &[Protocol::Query, Protocol::QueryAsJson],
-    telling_actions: &[],
-    telling_parameters: &[],
+    clue_actions: &[],
+    clue_parameters: &[],
     xml_namespace: "http://queue.amazonaws.com/doc/2012-11-05/",
     error_xml: ErrorXml::Plain,
 };

@@ -52,7 +52,7 @@ pub struct Credential {
     pub secret: String,
     /// Twelve digits.
     pub account: String,
-    /// What ARNs call the user of that account.
+    /// The user's name in ARNs of that account.
     pub user: String,
 }
 

@@ -13,8 +13,8 @@ pub static SERVICE: ServiceMetadata = ServiceMetadata {
     // Requests of the older ones are subsets.
     versions: &["2012-11-05", "2011-10-01", "2009-02-01", "2008-01-01"],
     protocols: &[Protocol::Json, Protocol::Query, Protocol::QueryAsJson],
-    telling_actions: &ACTIONS,
-    telling_parameters: &["QueueUrl", "QueueName"],
+    clue_actions: &ACTIONS,
+    clue_parameters: &["QueueUrl", "QueueName"],
     xml_namespace: "http://queue.amazonaws.com/doc/2012-11-05/",
     error_xml: ErrorXml::WithDetail,
 };
