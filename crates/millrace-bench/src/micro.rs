@@ -18,7 +18,9 @@ use millrace_wire::{
     protocol::{Protocol, detect},
     query::Parameters,
     sigv4::{Credential, SignRequest, Signer, Verifier},
-    sqs::{Answer, BatchAnswer, ReceivedMessage, SentMessage, decode_json, decode_query, encode},
+    sqs::{
+        self, Answer, BatchAnswer, ReceivedMessage, SentMessage, decode_json, decode_query, encode,
+    },
 };
 
 use crate::{load::percent, output, process};
@@ -141,10 +143,14 @@ fn requests(text: &str) -> Result<()> {
     let (headers, body) = (headers.as_slice(), body.as_bytes());
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let request = Request { method, path, query, headers, body, peer, is_tls: false };
-    let credential = Credential { secret: secret.to_owned(), account: "000000000000".to_owned() };
+    let credential = Credential {
+        secret: secret.to_owned(),
+        account: "000000000000".to_owned(),
+        user: String::new(),
+    };
     let verifier = Verifier::new(HashMap::from([(access_key.to_owned(), Arc::new(credential))]));
     report("find the action of a JSON request", || {
-        black_box(detect(black_box(&request)).is_ok());
+        black_box(detect(black_box(&request), &[&sqs::SERVICE]).is_ok());
     })?;
     report("verify Signature Version 4, 1 KB", || {
         black_box(verifier.verify(black_box(&request), Some("sqs"), now_s).is_ok());

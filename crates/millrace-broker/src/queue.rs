@@ -1,10 +1,11 @@
 //! One queue as many connections share it.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use millrace_core::{QueueId, QueueKey, Timestamp};
 use millrace_engine::{Counts, Definition, Kind, Queue};
 use millrace_journal::Ticket;
@@ -25,10 +26,18 @@ pub struct SharedQueue {
     kind: Kind,
     /// Stored under the lock, loaded without it.
     definition: ArcSwap<Definition>,
+    derived: ArcSwapOption<Derived>,
     state: Mutex<State>,
     /// Threads that wait for the lock.
     waiting: AtomicU32,
     pub(crate) counters: Counters,
+}
+
+/// A value that a floor above derived from a definition, such as a parsed policy.
+#[derive(Debug)]
+struct Derived {
+    definition: Arc<Definition>,
+    value: Arc<dyn Any + Send + Sync>,
 }
 
 #[derive(Debug)]
@@ -68,6 +77,7 @@ impl SharedQueue {
             key,
             kind: definition.settings.kind,
             definition: ArcSwap::from_pointee(definition),
+            derived: ArcSwapOption::empty(),
             state: Mutex::new(State {
                 queue,
                 definition_position,
@@ -135,6 +145,21 @@ impl SharedQueue {
         self.definition.load_full()
     }
 
+    /// Returns what `derive` makes of the definition, and keeps it until the definition changes. Only
+    /// one value is kept, so all callers should ask for the same type.
+    pub fn derived<T: Any + Send + Sync>(&self, derive: impl FnOnce(&Definition) -> T) -> Arc<T> {
+        let definition = self.definition();
+        let known = self.derived.load();
+        let known = known.as_ref().filter(|known| Arc::ptr_eq(&known.definition, &definition));
+        let known = known.map(|known| known.value.clone().downcast());
+        if let Some(Ok(value)) = known {
+            return value;
+        }
+        let value = Arc::new(derive(&definition));
+        self.derived.store(Some(Arc::new(Derived { definition, value: value.clone() })));
+        value
+    }
+
     /// Standard or FIFO, which never changes.
     pub fn kind(&self) -> Kind {
         self.kind
@@ -150,6 +175,7 @@ impl SharedQueue {
     pub(crate) fn set_definition(&self, state: &mut State, definition: Definition) {
         assert_eq!(state.queue.id(), self.id, "state of another queue");
         self.definition.store(Arc::new(definition));
+        self.derived.store(None);
     }
 
     /// Messages by state, as of the last command or timer.
@@ -170,12 +196,31 @@ mod tests {
     /// What a step takes under the lock.
     const STEP: Duration = Duration::from_micros(50);
 
-    /// How many steps one who locks again and again gets done before another, who waits, is in.
-    fn steps_before_another() -> u32 {
+    fn queue() -> SharedQueue {
         let key = QueueKey::new("us-east-1", "000000000000", "jobs");
         let definition = Definition::new(QueueId(1), &key, Settings::default(), Timestamp(1));
         let engine = Queue::new(QueueId(1), "arn", Settings::default(), 1);
-        let queue = SharedQueue::new(engine, definition, 0);
+        SharedQueue::new(engine, definition, 0)
+    }
+
+    #[test]
+    fn what_is_derived_is_kept_until_the_definition_changes() {
+        let queue = queue();
+        let policy = |definition: &Definition| definition.attributes.get("Policy").cloned();
+
+        assert_eq!(*queue.derived(policy), None);
+        assert_eq!(*queue.derived(|_| -> Option<String> { unreachable!("it is known") }), None);
+
+        let mut definition = Definition::clone(&queue.definition());
+        definition.attributes.insert("Policy".to_owned(), "{}".to_owned());
+        queue.set_definition(&mut queue.lock(), definition);
+        assert_eq!(queue.derived(policy).as_deref(), Some("{}"));
+        assert_eq!(*queue.derived(|_| 1), 1, "of another type");
+    }
+
+    /// How many steps one who locks again and again gets done before another, who waits, is in.
+    fn steps_before_another() -> u32 {
+        let queue = queue();
         let is_in = AtomicBool::new(false);
 
         std::thread::scope(|scope| {

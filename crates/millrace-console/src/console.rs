@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use millrace_broker::{Broker, BrokerError, SharedQueue};
 use millrace_core::{hex_text, is_account};
-use millrace_services::{AccessKeys, Principal, Services};
+use millrace_services::{AccessKeys, Services};
 use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Header, Judgement, Request, Response, Service, Tenant};
 use serde::Deserialize;
@@ -348,8 +348,8 @@ impl Console {
             ..Request::post(&headers, request.body)
         };
         let access_key = session.viewer.access_key.as_deref();
-        let principal = Principal { region, account, access_key };
-        Ok(self.services.call_as(&principal, inner).await)
+        let principal = self.services.principal(access_key, account)?;
+        Ok(self.services.call_as(principal, region, inner).await)
     }
 }
 

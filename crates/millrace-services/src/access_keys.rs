@@ -7,6 +7,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use millrace_wire::sigv4::{Credential, Credentials};
 
+/// IAM: characters of a user's name.
+const NAME_CHARS: usize = 64;
+
 /// A pair of keys, and whose they are.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessKey {
@@ -85,8 +88,13 @@ impl fmt::Debug for AccessKey {
 impl Known {
     fn new(keys: Vec<AccessKey>) -> Known {
         let by_name = keys.iter().map(|key| {
-            let credential =
-                Credential { secret: key.secret_key.clone(), account: key.account.clone() };
+            // Names of the configuration are for people and may be anything.
+            let name = Some(&key.name).filter(|name| is_user_name(name));
+            let credential = Credential {
+                secret: key.secret_key.clone(),
+                account: key.account.clone(),
+                user: name.unwrap_or(&key.access_key).clone(),
+            };
             (key.access_key.clone(), Arc::new(credential))
         });
         Known { by_name: by_name.collect(), keys: keys.into() }
@@ -97,6 +105,11 @@ impl Credentials for AccessKeys {
     fn find(&self, access_key: &str) -> Option<Arc<Credential>> {
         self.0.load().by_name.get(access_key).cloned()
     }
+}
+
+fn is_user_name(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+=,.@_-".contains(&byte);
+    (1..=NAME_CHARS).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 #[cfg(test)]
@@ -122,6 +135,14 @@ mod tests {
         let secret = |name| shared.find(name).map(|credential| credential.secret.clone());
         assert_eq!(["a", "b", "c"].map(secret), [None, Some("3".into()), Some("4".into())]);
         assert!(*shared.all() == [key("b", "3"), key("c", "4")]);
+    }
+
+    #[test]
+    fn a_key_is_a_user_by_its_name_or_else_by_the_key() {
+        for (name, user) in [("alice", "alice"), ("", "AKIAONE"), ("Bob & <Eve>", "AKIAONE")] {
+            let keys = vec![AccessKey { name: name.into(), ..key("AKIAONE", "1") }];
+            assert_eq!(AccessKeys::new(keys).find("AKIAONE").unwrap().user, user);
+        }
     }
 
     #[test]

@@ -11,16 +11,19 @@ use std::thread;
 use std::time::Duration;
 
 use millrace_broker::{Broker, BrowseCursor};
-use millrace_wire::protocol::{Protocol, Target};
+use millrace_wire::protocol::{Protocol, ServiceMetadata, Target, detect};
 use millrace_wire::query::Parameters;
 use millrace_wire::sqs::ReceivedMessage;
 use millrace_wire::{ApiError, Request, Response, sqs as wire_sqs};
 use serde::Deserialize;
 use tokio::sync::oneshot;
 
-use crate::auth::{Auth, Caller};
+use crate::auth::Auth;
 use crate::cloudwatch::Monitor;
+use crate::principal::Caller;
+use crate::service::Boxed;
 use crate::sqs::{Peek, Shown, Sqs, as_json};
+use crate::table::{Branch, Row, recognised};
 use crate::turns::Turns;
 use backup::Backups;
 
@@ -47,10 +50,27 @@ const PATHS: [(&str, &str, bool); 7] = [
 pub(crate) struct Admin {
     broker: Arc<Broker>,
     monitor: Arc<Monitor>,
+    auth: Arc<Auth>,
+    sqs: Arc<Sqs>,
+    recognised: Arc<[&'static ServiceMetadata]>,
+    /// Names of the services that are served.
+    served: Vec<&'static str>,
     is_test: bool,
     /// Each peek may hold all that it shows.
     peeks: Turns,
     backups: Backups,
+}
+
+/// The parts that these paths work with.
+pub(crate) struct AdminParts {
+    pub broker: Arc<Broker>,
+    pub monitor: Arc<Monitor>,
+    pub auth: Arc<Auth>,
+    pub sqs: Arc<Sqs>,
+    /// The server's own.
+    pub account: String,
+    /// The clock may be advanced and the state reset.
+    pub is_test: bool,
 }
 
 /// What a peek needs of a ReceiveMessage.
@@ -67,36 +87,36 @@ struct Advance {
 }
 
 impl Admin {
-    /// `account` is the server's own.
-    pub(crate) fn new(
-        broker: Arc<Broker>,
-        monitor: Arc<Monitor>,
-        account: &str,
-        is_test: bool,
-    ) -> Admin {
-        let backups = Backups::new(broker.clone(), monitor.clone(), account);
-        Admin { broker, monitor, is_test, peeks: Turns::new(PEEKS_AT_A_TIME), backups }
+    /// Knows the services of these rows.
+    pub(crate) fn new(parts: AdminParts, rows: &[Row]) -> Admin {
+        let AdminParts { broker, monitor, auth, sqs, account, is_test } = parts;
+        Admin {
+            backups: Backups::new(broker.clone(), monitor.clone(), &account),
+            peeks: Turns::new(PEEKS_AT_A_TIME),
+            recognised: recognised(rows),
+            served: rows.iter().map(|row| row.metadata.name).collect(),
+            broker,
+            monitor,
+            auth,
+            sqs,
+            is_test,
+        }
     }
 
-    pub(crate) async fn answer(
+    async fn act(
         &self,
         request: &Request<'_>,
         target: &Target<'_>,
-        auth: &Auth,
-        sqs: &Sqs,
         request_id: &str,
     ) -> Result<Response, ApiError> {
         if request.path == "/_localstack/health" {
-            let version = env!("CARGO_PKG_VERSION");
-            return Ok(json(format!(
-                r#"{{"services":{{"sqs":"running","cloudwatch":"running","sts":"running"}},"edition":"millrace","version":"{version}"}}"#
-            )));
+            return Ok(self.health());
         }
-        let caller =
-            auth.identify(request, target).map_err(|error| unsigned(error, request.path))?;
+        let caller = self.auth.identify(request, target);
+        let caller = caller.map_err(|error| unsigned(error, request.path))?;
         match (request.method, request.path) {
             (_, path) if is_of_messages(path) => {
-                self.messages(request, target, &caller, sqs, request_id).await
+                self.messages(request, target, &caller, request_id).await
             }
             ("POST", "/_millrace/metrics/delete") => {
                 remove_metrics::remove_metrics(&self.monitor, &caller, request.body).await
@@ -107,7 +127,7 @@ impl Admin {
                 queues::find_queues(&self.broker, &caller, request.body).await
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
-                sqs.reset().await?;
+                self.sqs.reset().await?;
                 self.monitor.reset().await?;
                 Ok(json("{}".to_owned()))
             }
@@ -115,6 +135,17 @@ impl Admin {
             ("GET", "/_millrace/clock") if self.is_test => Ok(self.clock()),
             (method, path) => Ok(self.no_such_path(method, path)),
         }
+    }
+
+    /// The services of the table, in its order.
+    fn health(&self) -> Response {
+        let services: Vec<String> =
+            self.served.iter().map(|name| format!(r#""{name}":"running""#)).collect();
+        let version = env!("CARGO_PKG_VERSION");
+        json(format!(
+            r#"{{"services":{{{}}},"edition":"millrace","version":"{version}"}}"#,
+            services.join(",")
+        ))
     }
 
     /// What to change about a request that is for none of the paths.
@@ -140,7 +171,6 @@ impl Admin {
         request: &Request<'_>,
         target: &Target<'_>,
         caller: &Caller<'_>,
-        sqs: &Sqs,
         request_id: &str,
     ) -> Result<Response, ApiError> {
         if !matches!(&*target.action, "" | "ReceiveMessage") {
@@ -164,8 +194,8 @@ impl Admin {
             .or(of_body.as_ref().map(|body| body.queue_url.as_str()))
             .or(of_path.as_deref());
         let peek = peek(queue_url, parameters)?;
-        let _turn = self.peeks.take(&caller.account).await;
-        let Shown { messages, damaged, next } = sqs.peek(request, caller, peek).await?;
+        let _turn = self.peeks.take(&caller.principal.account).await;
+        let Shown { messages, damaged, next } = self.sqs.peek(caller, peek).await?;
         let encoded = encode_apart(messages, target.protocol, request_id.to_owned()).await;
         let mut response = encoded.map_err(|error| {
             tracing::error!(%error, "messages were not encoded");
@@ -194,6 +224,27 @@ impl Admin {
 
     fn clock(&self) -> Response {
         json(format!(r#"{{"now_ms":{}}}"#, self.broker.now().0))
+    }
+}
+
+impl Branch for Admin {
+    fn takes(&self, request: &Request<'_>) -> bool {
+        request.path.starts_with("/_")
+    }
+
+    fn answer<'a>(&'a self, request: &'a Request<'a>, request_id: &'a str) -> Boxed<'a, Response> {
+        Box::pin(async move {
+            let target = match detect(request, &self.recognised) {
+                Ok(target) => target,
+                Err(error) => {
+                    return error.response(&wire_sqs::SERVICE, Protocol::Query, request_id);
+                }
+            };
+            let answer = self.act(request, &target, request_id).await;
+            answer.unwrap_or_else(|error| {
+                error.response(&wire_sqs::SERVICE, target.protocol, request_id)
+            })
+        })
     }
 }
 

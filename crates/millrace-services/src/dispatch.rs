@@ -8,25 +8,25 @@ use millrace_broker::Broker;
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
-use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
+use millrace_wire::protocol::{Protocol, Target, detect};
 use millrace_wire::query::Parameters;
-use millrace_wire::{
-    ApiError, Judgement, Request, Response, Service, Tenant, no_action_response, path,
-    sqs as wire_sqs,
-};
+use millrace_wire::sigv4::Credentials;
+use millrace_wire::{ApiError, Judgement, Request, Response, Service, no_action_response, path};
 use prometheus_client::collector::Collector;
 
 use crate::access_keys::AccessKeys;
-use crate::admin::Admin;
-use crate::auth::{self, Auth, Caller};
-use crate::cloudwatch::{CloudWatch, Inflater, Minute, Monitor};
+use crate::admin::{Admin, AdminParts};
+use crate::auth::{self, Auth};
+use crate::authorize::{Context, authorize};
+use crate::cloudwatch::{CloudWatch, Minute, Monitor};
+use crate::gzip::{self, Inflated, Inflater};
+use crate::principal::{Caller, Principal};
+use crate::service::{AwsService, Boxed, Call, unknown_action};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
-use crate::telemetry::{ActionCounts, MetricsOptions, RequestCounts, Telemetry, known_action};
+use crate::table::{Branch, Found, Row, Table};
+use crate::telemetry::{ActionCounts, MetricsOptions, RequestCounts, Sources, Telemetry};
 use crate::welcome;
-
-/// Answers from this size on, which servers may have no room for, can be taken back.
-const MAY_BE_REFUSED_BYTES: usize = 32 << 10;
 
 /// Characters of an action's name that are logged. No action has a longer name, but clients may
 /// send any text.
@@ -52,27 +52,24 @@ pub struct Options {
     pub console_url: Option<String>,
 }
 
-/// In whose name this process itself asks for something.
-#[derive(Clone, Copy, Debug)]
-pub struct Principal<'a> {
-    pub region: &'a str,
-    pub account: &'a str,
-    /// None where no credentials are configured: then everything is allowed.
-    pub access_key: Option<&'a str>,
-}
-
 /// All services on one port.
 pub struct Services {
-    auth: Auth,
+    auth: Arc<Auth>,
+    access_keys: AccessKeys,
     inflater: Inflater,
-    sqs: Sqs,
-    cloudwatch: CloudWatch,
-    sts: Sts,
+    table: Table,
+    sqs: Arc<Sqs>,
+    cloudwatch: Arc<CloudWatch>,
     requests: Arc<RequestCounts>,
-    telemetry: Telemetry,
     tracer: Tracer,
-    admin: Admin,
     console_url: Option<String>,
+}
+
+/// Rows and branches of the table besides those of this crate.
+#[derive(Default)]
+pub(crate) struct Further {
+    pub rows: Vec<Row>,
+    pub branches: Vec<Arc<dyn Branch>>,
 }
 
 impl Services {
@@ -83,25 +80,54 @@ impl Services {
         options: &Options,
         figures: Option<Box<dyn Collector>>,
     ) -> Services {
+        Services::with(Further::default(), (broker, monitor), options, figures)
+    }
+
+    pub(crate) fn with(
+        further: Further,
+        (broker, monitor): (Arc<Broker>, Arc<Monitor>),
+        options: &Options,
+        figures: Option<Box<dyn Collector>>,
+    ) -> Services {
         let Options { region, account, access_keys, host_names, .. } = options;
-        let requests = Arc::new(RequestCounts::new());
+        let auth = Auth::new(access_keys.clone(), host_names.clone(), region, account);
+        let auth = Arc::new(auth);
+        let sqs = Arc::new(Sqs::new(broker.clone(), options.sqs.clone()));
+        let cloudwatch = Arc::new(CloudWatch::new(broker.clone(), monitor.clone()));
+        let inflater = Inflater::new(monitor.store().memory_limits().waiting_bytes);
+        // A new service is a line here, and its folder.
+        let mut rows =
+            vec![Row::of(sqs.clone()), Row::of(cloudwatch.clone()), Row::of(Arc::new(Sts))];
+        rows.extend(further.rows);
+        let requests = Arc::new(RequestCounts::new(&rows));
+        let sources = Sources {
+            broker: broker.clone(),
+            monitor: monitor.clone(),
+            requests: requests.clone(),
+            further: figures,
+        };
+        let telemetry = Telemetry::new(sources, options.metrics.clone(), !auth.is_on());
+        let admin = AdminParts {
+            broker,
+            monitor,
+            auth: auth.clone(),
+            sqs: sqs.clone(),
+            account: account.clone(),
+            is_test: options.is_test,
+        };
+        let mut branches: Vec<Arc<dyn Branch>> =
+            vec![Arc::new(telemetry), Arc::new(Admin::new(admin, &rows))];
+        branches.extend(further.branches);
         Services {
-            auth: Auth::new(access_keys.clone(), host_names.clone(), region, account),
-            inflater: Inflater::new(monitor.store().memory_limits().waiting_bytes),
-            sqs: Sqs::new(broker.clone(), access_keys.clone(), options.sqs.clone()),
-            cloudwatch: CloudWatch::new(broker.clone(), monitor.clone()),
-            sts: Sts::new(access_keys.clone()),
-            telemetry: Telemetry::new(
-                broker.clone(),
-                monitor.clone(),
-                requests.clone(),
-                figures,
-                options.metrics.clone(),
-            ),
+            auth,
+            access_keys: access_keys.clone(),
+            inflater,
+            table: Table::new(rows, branches),
+            sqs,
+            cloudwatch,
             requests,
             tracer: options.tracer.clone(),
             console_url: options.console_url.clone(),
-            admin: Admin::new(broker, monitor, account, options.is_test),
         }
     }
 
@@ -146,144 +172,176 @@ impl Services {
         self.cloudwatch.disk_bytes()
     }
 
-    // What hot requests do not come through is boxed: it would make each of their futures larger,
-    // and those are moved several times.
-    async fn answer(&self, request: Request<'_>, id: [u8; 36]) -> Response {
+    /// Returns the user of an access key. Without a key, everybody of an account, as where no
+    /// credentials are configured.
+    ///
+    /// # Errors
+    ///
+    /// InvalidClientTokenId if the key is not valid any more.
+    pub fn principal(
+        &self,
+        access_key: Option<&str>,
+        account: &str,
+    ) -> Result<Principal<'static>, ApiError> {
+        let Some(access_key) = access_key else {
+            return Ok(Principal::anybody(account.to_owned()));
+        };
+        let known = self.access_keys.find(access_key);
+        let known = known.ok_or_else(ApiError::invalid_client_token_id)?;
+        Ok(Principal::user(known.account.clone(), known.user.clone(), access_key))
+    }
+
+    /// Answers a request of this process itself, such as the console's, as if `principal` had
+    /// signed it for that region. Checks, counts, effects and errors are those of a client's request;
+    /// only paths do not branch off.
+    pub async fn call_as(
+        &self,
+        principal: Principal<'_>,
+        region: &str,
+        request: Request<'_>,
+    ) -> Response {
+        let caller = Caller { principal, region: region.into(), is_region_given: true };
+        self.answer(request, Some(caller), MessageId::from_random(fastrand::u128(..)).text()).await
+    }
+
+    /// Finds service, action and caller of a request, answers it and counts it. If the caller is
+    /// given, the request comes from this process: no path branches off, and nothing is compressed.
+    async fn answer(
+        &self,
+        request: Request<'_>,
+        caller: Option<Caller<'_>>,
+        id: [u8; 36],
+    ) -> Response {
         // A signature for one spelling of a path is good for all: they mean the same.
         let path = path::normal(request.path);
         let request = &Request { path: &path, ..request };
         let request_id = str::from_utf8(&id).unwrap_or_default();
-        if request.path == "/metrics" && matches!(request.method, "GET" | "HEAD") {
-            let answer = Box::pin(self.telemetry.answer(request, !self.auth.is_on())).await;
-            let mut response =
-                answer.unwrap_or_else(|e| e.response(ServiceName::Sqs, Protocol::Json, request_id));
-            response.admitted = (response.status == 200).then_some(Tenant::EVERYBODY);
-            return response;
-        }
-        // Signatures are over what was sent, everything else is about what was meant.
-        let inflated = self.inflater.inflated(request, || self.auth.signing_account(request));
-        let inflated = match inflated {
-            Ok(inflated) => inflated,
-            Err(error) => {
-                let head = Request { body: &[], ..*request };
-                let protocol = detect(&head).map_or(Protocol::Json, |target| target.protocol);
-                return error.response(ServiceName::CloudWatch, protocol, request_id);
+        let mut inflated = None;
+        if caller.is_none() {
+            if let Some(branch) = self.table.branch(request) {
+                return branch.answer(request, request_id).await;
             }
-        };
-        let meant = Request { body: inflated.as_deref().unwrap_or(request.body), ..*request };
-        let mut target = match detect(&meant) {
-            Ok(target) => target,
-            Err(error) => return error.response(ServiceName::Sqs, Protocol::Query, request_id),
-        };
-        let Target { service, protocol, .. } = target;
-        if request.path.starts_with("/_") {
-            let answer = self.admin.answer(request, &target, &self.auth, &self.sqs, request_id);
-            return Box::pin(answer)
-                .await
-                .unwrap_or_else(|e| e.response(ServiceName::Sqs, protocol, request_id));
-        }
-        if let Some(response) = no_action(request.method, &target, request_id) {
-            // Queues' URLs and the address itself are what people paste into a browser.
-            return match welcome::is_for_browser(request) && target.action.is_empty() {
-                true => welcome::page(self.console_url.as_deref()),
-                false => response,
+            inflated = match self.inflated(request) {
+                Ok(inflated) => inflated,
+                Err(error) => return self.not_inflated(request, &error, request_id),
             };
         }
-        // Apart from the target, so that whoever has read them can drop them.
+        // Signatures are over what was sent, everything else is about what was meant.
+        let meant = &Request { body: inflated.as_deref().unwrap_or(request.body), ..*request };
+        let mut target = match detect(meant, self.table.recognised()) {
+            Ok(target) => target,
+            Err(error) => return error.response(Sqs::METADATA, Protocol::Query, request_id),
+        };
+        if let Some(response) = self.without_action(request, &target, request_id) {
+            return response;
+        }
+        // Apart from the target, so that the codec can drop them once it has read them.
         let parameters = std::mem::take(&mut target.parameters);
-        let span = self.span(request, &target);
+        let found = self.table.find(&target);
+        let span = self.span(request, found);
         let began = Instant::now();
-        let caller = match self.auth.identify(request, &target) {
-            Ok(caller) => caller,
+        let caller = match caller {
+            Some(caller) => auth::check_region(&caller.region).map(|()| caller),
+            None => self.auth.identify(request, &target),
+        };
+        let response = match caller {
+            Ok(caller) => {
+                let call = Call {
+                    request: meant,
+                    target: &target,
+                    caller: &caller,
+                    request_id,
+                    span: &span,
+                };
+                let answer = match self.begin(found.as_ref(), &call, parameters) {
+                    Ok(answer) => answer.await,
+                    Err(error) => Err(error),
+                };
+                let mut response = answer.unwrap_or_else(|error| refusal(&call, &error));
+                response.admitted = Some(caller.principal.tenant());
+                response
+            }
             Err(error) => {
                 span.refused(error.code);
-                span.answered(error.status, request_id);
-                self.requests.add(service, &target.action, error.status, began.elapsed());
-                return error.response(service, protocol, request_id);
+                error.response(target.service, target.protocol, request_id)
             }
         };
-        let call = Call { target: &target, caller: &caller, request_id, span: &span };
-        let mut response = self.act(&meant, parameters, call).await;
-        response.admitted = Some(caller.tenant());
         span.answered(response.status, request_id);
-        self.requests.add(service, &target.action, response.status, began.elapsed());
+        self.requests.add(found.map(|found| found.number), response.status, began.elapsed());
         response
     }
 
-    fn span(&self, request: &Request<'_>, target: &Target<'_>) -> RequestSpan {
+    /// The answer to a request that asks for no action. People paste the URLs of queues, and the
+    /// server's own address, into browsers.
+    fn without_action(
+        &self,
+        request: &Request<'_>,
+        target: &Target<'_>,
+        request_id: &str,
+    ) -> Option<Response> {
+        let response = no_action(request.method, target, request_id)?;
+        match welcome::is_for_browser(request) && target.action.is_empty() {
+            true => Some(welcome::page(self.console_url.as_deref())),
+            false => Some(response),
+        }
+    }
+
+    /// Begins to answer, if the table has the action and the body is not too large.
+    fn begin<'a>(
+        &self,
+        found: Option<&'a Found<'_>>,
+        call: &'a Call<'a>,
+        parameters: Parameters<'a>,
+    ) -> Result<Boxed<'a, Result<Response, ApiError>>, ApiError> {
+        let found = found.ok_or_else(|| self.table.unknown_action(call.target, &parameters))?;
+        match found.row.body_bytes_max.filter(|limit| call.request.body.len() > *limit) {
+            Some(limit) => Err(gzip::too_large(limit)),
+            None => Ok(found.call(call, parameters)),
+        }
+    }
+
+    fn inflated(&self, request: &Request<'_>) -> Result<Option<Inflated<'_>>, ApiError> {
+        self.inflater.inflated(request, || self.auth.signing_account(request))
+    }
+
+    /// The answer if a body cannot be inflated. Only SDKs of CloudWatch compress.
+    fn not_inflated(&self, request: &Request<'_>, error: &ApiError, request_id: &str) -> Response {
+        let head = Request { body: &[], ..*request };
+        let target = detect(&head, self.table.recognised());
+        let protocol = target.map_or(Protocol::Json, |target| target.protocol);
+        error.response(CloudWatch::METADATA, protocol, request_id)
+    }
+
+    /// The request's span. Actions outside the table are `other`, so that clients cannot make up
+    /// names.
+    fn span(&self, request: &Request<'_>, found: Option<Found<'_>>) -> RequestSpan {
         if !self.tracer.is_on() {
             return RequestSpan::default();
         }
-        let (service, action) = known_action(target.service, &target.action);
+        let (service, action) =
+            found.map_or(("other", "other"), |found| (found.row.metadata.title, found.name));
         let span = self.tracer.request(action, |name| request.header(name));
         span.rpc(service);
         span
     }
+}
 
-    /// Answers a request of this process itself, such as the console's, as if `principal` had
-    /// signed it. Same checks, effects and errors as for clients, without the admin paths.
-    pub async fn call_as(&self, principal: &Principal<'_>, request: Request<'_>) -> Response {
-        let id = MessageId::from_random(fastrand::u128(..)).text();
-        let request_id = str::from_utf8(&id).unwrap_or_default();
-        let mut target = match detect(&request) {
-            Ok(target) => target,
-            Err(error) => return error.response(ServiceName::Sqs, Protocol::Json, request_id),
-        };
-        if let Err(error) = auth::check_region(principal.region) {
-            return error.response(target.service, target.protocol, request_id);
-        }
-        let caller = Caller {
-            region: principal.region.into(),
-            is_region_given: true,
-            account: principal.account.into(),
-            sender_id: auth::sender_id(principal.access_key),
-            is_authenticated: principal.access_key.is_some(),
-            access_key: principal.access_key.map(Into::into),
-        };
-        let parameters = std::mem::take(&mut target.parameters);
-        let call = Call { target: &target, caller: &caller, request_id, span: RequestSpan::none() };
-        self.act(&request, parameters, call).await
-    }
-
-    async fn act(
-        &self,
-        request: &Request<'_>,
-        parameters: Parameters<'_>,
-        call: Call<'_>,
-    ) -> Response {
-        let Call { target, caller, request_id, span } = call;
-        let Target { service, protocol, .. } = *target;
-        let answer = match service {
-            ServiceName::Sqs | ServiceName::Unknown => {
-                self.sqs.call(request, target, &parameters, caller, span).await
-            }
-            ServiceName::CloudWatch => {
-                let answer =
-                    self.cloudwatch.call(request, target, parameters, (caller, request_id));
-                let answer = Box::pin(answer).await;
-                return answer.unwrap_or_else(|error| call.refusal(request, &error));
-            }
-            ServiceName::Sts => {
-                let answer = self.sts.call(request, target, &parameters, (caller, request_id));
-                return answer.unwrap_or_else(|error| call.refusal(request, &error));
-            }
-            _ => Err(match protocol {
-                Protocol::Json | Protocol::Cbor => ApiError::unknown_operation(),
-                Protocol::Query | Protocol::QueryAsJson => ApiError::invalid_action(&target.action),
-            }),
-        };
-        match answer {
-            Ok(answer) => {
-                let mut response =
-                    wire_sqs::response(&answer, &target.action, protocol, request_id);
-                if response.body.len() >= MAY_BE_REFUSED_BYTES {
-                    response.unsent = self.sqs.unsent(&answer);
-                }
-                response
-            }
-            Err(error) => call.refusal(request, &error),
-        }
-    }
+/// Answers a request for an action of a service: reads it, finds the resource, authorizes the
+/// caller, and calls the handler. There is no other way to a handler.
+pub(crate) async fn serve<S: AwsService>(
+    service: &S,
+    index: usize,
+    call: &Call<'_>,
+    mut parameters: Parameters<'_>,
+) -> Result<Response, ApiError> {
+    let action = S::ACTIONS.get(index).ok_or_else(|| unknown_action(call.target))?;
+    let input = service.decode(call, &mut parameters)?;
+    let resource = service.find(action.names, call, &input)?;
+    let Caller { principal, region, .. } = call.caller;
+    authorize(principal, &action.permission, resource.as_ref(), Context { region })
+        .map_err(|error| S::denied(action, error))?;
+    let answer = service.act(call, &input, resource).await?;
+    Ok(service.encode(call, answer))
 }
 
 /// The answer to a request that asks for no action, or by a method that is not for actions.
@@ -305,28 +363,17 @@ fn no_action(method: &str, target: &Target<'_>, request_id: &str) -> Option<Resp
     Some(response)
 }
 
-/// What is known of a request once its caller is.
-#[derive(Clone, Copy)]
-struct Call<'a> {
-    target: &'a Target<'a>,
-    caller: &'a Caller<'a>,
-    request_id: &'a str,
-    span: &'a RequestSpan,
-}
-
-impl Call<'_> {
-    fn refusal(&self, request: &Request<'_>, error: &ApiError) -> Response {
-        let Call { target, request_id, span, .. } = *self;
-        span.refused(error.code);
-        // As a value, which the log quotes: a line break in the name must not forge a log line.
-        let action = || target.action.chars().take(LOGGED_CHARS).collect::<String>();
-        tracing::debug!(request_id, action = action(), code = error.code, "refused");
-        let mut response = error.response(target.service, target.protocol, request_id);
-        if matches!(target.protocol, Protocol::Json | Protocol::Cbor) && !is_query_mode(request) {
-            response.status = error.status_outside_query_mode();
-        }
-        response
+fn refusal(call: &Call<'_>, error: &ApiError) -> Response {
+    let Call { request, target, request_id, span, .. } = *call;
+    span.refused(error.code);
+    // As a value, which the log quotes: a line break in the name must not forge a log line.
+    let action = || target.action.chars().take(LOGGED_CHARS).collect::<String>();
+    tracing::debug!(request_id, action = action(), code = error.code, "refused");
+    let mut response = error.response(target.service, target.protocol, request_id);
+    if matches!(target.protocol, Protocol::Json | Protocol::Cbor) && !is_query_mode(request) {
+        response.status = error.status_outside_query_mode();
     }
+    response
 }
 
 /// Whether the client was made for the Query protocol, and so knows that protocol's statuses.
@@ -336,26 +383,29 @@ fn is_query_mode(request: &Request<'_>) -> bool {
 
 impl Service for Services {
     fn call(&self, request: Request<'_>) -> impl Future<Output = Response> + Send {
-        self.answer(request, MessageId::from_random(fastrand::u128(..)).text())
+        self.answer(request, None, MessageId::from_random(fastrand::u128(..)).text())
     }
 
     /// A form says only in its body which service and action are meant: without one, the answer is
     /// that of the protocol and service that the head tells.
     fn judge(&self, head: &Request<'_>) -> Judgement {
+        let path = path::normal(head.path);
+        let head = &Request { path: &path, body: &[], ..*head };
+        if let Some(judgement) = self.table.branch(head).and_then(|branch| branch.judge(head)) {
+            return judgement;
+        }
         if !self.auth.is_on() {
             return Judgement::Admitted;
         }
-        let path = path::normal(head.path);
-        let head = &Request { path: &path, body: &[], ..*head };
         let error = match self.auth.check_head(head) {
             Ok(tenant) => return Judgement::Claimed(tenant),
             Err(error) => error,
         };
         let id = MessageId::from_random(fastrand::u128(..)).text();
         let request_id = str::from_utf8(&id).unwrap_or_default();
-        let (service, protocol) = match detect(head) {
+        let (service, protocol) = match detect(head, self.table.recognised()) {
             Ok(target) => (target.service, target.protocol),
-            Err(_) => (ServiceName::Sqs, Protocol::Query),
+            Err(_) => (Sqs::METADATA, Protocol::Query),
         };
         Judgement::Refused(Box::new(error.response(service, protocol, request_id)))
     }

@@ -1,21 +1,31 @@
-//! The services floor: one folder a service, one file a group of actions. A request is found out
-//! ([`millrace_wire::protocol`]), authenticated ([`auth`]), dispatched ([`dispatch`]) and acted
-//! upon; services reach one another only through the broker.
+//! The services floor: one folder a service, one file a group of actions. The table ([`table`]) lists
+//! them. A request is found out ([`millrace_wire::protocol`]), authenticated ([`auth`]), read,
+//! authorized ([`authorize`]), acted upon and answered, as [`dispatch`] says; services reach one
+//! another only through the broker.
 
 mod access_keys;
 mod admin;
 mod auth;
+mod authorize;
 mod cloudwatch;
 mod dispatch;
+mod gzip;
+mod policy;
+mod principal;
+mod service;
 mod sqs;
 mod sts;
+mod table;
 mod telemetry;
+#[cfg(test)]
+mod toy;
 mod turns;
 mod welcome;
 
 pub use access_keys::{AccessKey, AccessKeys, TurnsAuthentication};
 pub use auth::is_region;
 pub use cloudwatch::{AlarmBook, Minute, Monitor, QueueAccess, convert_alarms};
-pub use dispatch::{Options, Principal, Services};
+pub use dispatch::{Options, Services};
+pub use principal::Principal;
 pub use sqs::{DeclaredQueue, SqsOptions};
 pub use telemetry::{ActionCounts, MetricsOptions, Series, resident_bytes};

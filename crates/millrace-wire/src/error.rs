@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::codec::{BOX_USAGE, Node, cbor, json};
 use crate::escape::xml_text;
 use crate::http::Response;
-use crate::protocol::{Protocol, ServiceName};
+use crate::protocol::{ErrorXml, Protocol, ServiceMetadata};
 
 const FRONT_END: &str = "com.amazon.coral.service";
 
@@ -136,12 +136,17 @@ impl ApiError {
 
 impl ApiError {
     /// The error as `service` says it in `protocol`.
-    pub fn response(&self, service: ServiceName, protocol: Protocol, request_id: &str) -> Response {
+    pub fn response(
+        &self,
+        service: &ServiceMetadata,
+        protocol: Protocol,
+        request_id: &str,
+    ) -> Response {
         let mut body = Vec::with_capacity(512);
         match protocol {
             Protocol::Json => json::put(&self.tree(), &mut body),
             Protocol::Cbor => cbor::put(&self.tree(), &mut body),
-            Protocol::Query if service == ServiceName::SimpleDb => {
+            Protocol::Query if service.error_xml == ErrorXml::WithBoxUsage => {
                 self.put_simple_db_xml(request_id, &mut body);
             }
             Protocol::Query => self.put_xml(service, request_id, &mut body),
@@ -190,14 +195,14 @@ impl ApiError {
         Node::Structure(members)
     }
 
-    fn put_xml(&self, service: ServiceName, request_id: &str, out: &mut Vec<u8>) {
+    fn put_xml(&self, service: &ServiceMetadata, request_id: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(b"<?xml version=\"1.0\"?><ErrorResponse xmlns=\"");
-        out.extend_from_slice(service.xml_namespace().as_bytes());
+        out.extend_from_slice(service.xml_namespace.as_bytes());
         out.extend_from_slice(b"\"><Error><Type>");
         out.extend_from_slice(self.fault().as_bytes());
         out.extend_from_slice(b"</Type>");
         self.put_xml_code_and_message(out);
-        if service == ServiceName::Sqs {
+        if service.error_xml == ErrorXml::WithDetail {
             out.extend_from_slice(b"<Detail/>");
         }
         out.extend_from_slice(b"</Error><RequestId>");

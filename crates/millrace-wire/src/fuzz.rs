@@ -7,17 +7,17 @@ use crate::cloudwatch;
 use crate::codec::toy::Toy;
 use crate::codec::{self, Envelope, Structure};
 use crate::http::{Header, Request};
-use crate::protocol::{Protocol, ServiceName, Target, detect, parse_queue_url};
+use crate::protocol::{Protocol, Target, detect, parse_queue_url};
 use crate::query::Parameters;
 use crate::sigv4::{Credential, Verifier};
-use crate::sqs::{ACTIONS, decode_json, decode_query, decode_twice};
+use crate::sqs::{self, ACTIONS, decode_json, decode_query, decode_twice};
 
 /// The first byte chooses the action, the rest is a JSON body.
 pub fn json(input: &[u8]) {
     let Some((first, body)) = input.split_first() else { return };
     let action = ACTIONS.get(usize::from(*first) % ACTIONS.len()).copied().unwrap_or_default();
     if let Err(error) = decode_json(action, body) {
-        let _ = error.response(ServiceName::Sqs, Protocol::Json, "id");
+        let _ = error.response(&sqs::SERVICE, Protocol::Json, "id");
     }
     match decode_twice(action, body) {
         Some((quick, Ok(general))) => assert_eq!(quick, general, "decoders differ"),
@@ -36,8 +36,8 @@ pub fn query(input: &[u8]) {
     let decoded = Parameters::parse("", body)
         .and_then(|parameters| decode_query(action, &parameters).map(drop));
     if let Err(error) = decoded {
-        let _ = error.response(ServiceName::Sqs, Protocol::Query, "id");
-        let _ = error.response(ServiceName::Sqs, Protocol::QueryAsJson, "id");
+        let _ = error.response(&sqs::SERVICE, Protocol::Query, "id");
+        let _ = error.response(&sqs::SERVICE, Protocol::QueryAsJson, "id");
     }
 }
 
@@ -55,14 +55,18 @@ pub fn sigv4(input: &[u8]) {
         .collect();
     let request = Request { method, path, query, ..Request::post(&headers, body) };
 
-    let _ = detect(&request);
+    let _ = detect(&request, &[&sqs::SERVICE, &cloudwatch::SERVICE]);
     let _ = parse_queue_url(path);
-    let credential = Credential { secret: "secret".to_owned(), account: "000000000000".to_owned() };
+    let credential = Credential {
+        secret: "secret".to_owned(),
+        account: "000000000000".to_owned(),
+        user: String::new(),
+    };
     let verifier = Verifier::new(HashMap::from([("key".to_owned(), Arc::new(credential))]))
         .with_alternative_hosts(vec!["other".to_owned()]);
     // 2026-01-02T03:04:05Z.
     if let Err(error) = verifier.verify(&request, Some("sqs"), 1_767_323_045) {
-        let _ = crate::ApiError::from(error).response(ServiceName::Sqs, Protocol::Json, "id");
+        let _ = crate::ApiError::from(error).response(&sqs::SERVICE, Protocol::Json, "id");
     }
 }
 
@@ -83,7 +87,7 @@ pub fn cloudwatch(input: &[u8]) {
     };
     let decoded = parameters.and_then(|parameters| {
         let target = Target {
-            service: ServiceName::CloudWatch,
+            service: &cloudwatch::SERVICE,
             protocol,
             action: action.into(),
             region: None,
@@ -94,7 +98,7 @@ pub fn cloudwatch(input: &[u8]) {
         cloudwatch::decode(&target, &target.parameters, body).map(drop)
     });
     if let Err(error) = decoded {
-        let _ = error.response(ServiceName::CloudWatch, protocol, "id");
+        let _ = error.response(&cloudwatch::SERVICE, protocol, "id");
     }
     structure(protocol, body);
 }
@@ -112,7 +116,7 @@ fn structure(protocol: Protocol, body: &[u8]) {
     let Ok(toy) = read(protocol, body) else { return };
     let node = toy.members().into_node();
     for protocol in [Protocol::Json, Protocol::Cbor, Protocol::Query, Protocol::QueryAsJson] {
-        let service = ServiceName::CloudWatch;
+        let service = &crate::cloudwatch::SERVICE;
         let envelope = Envelope { service, protocol, action: "Play", request_id: "id" };
         let written = envelope.response(Some(&node)).body;
         if matches!(protocol, Protocol::Json | Protocol::Cbor) {

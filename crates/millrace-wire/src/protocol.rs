@@ -1,7 +1,8 @@
 //! Which service, protocol and action a request means: many services share one port.
 
-mod names;
+mod metadata;
 mod queue_url;
+mod unserved;
 
 use std::borrow::Cow;
 
@@ -11,14 +12,19 @@ use crate::ApiError;
 use crate::http::Request;
 use crate::percent;
 use crate::query::Parameters;
+use crate::sqs;
 
-pub use names::{Protocol, ServiceName};
+pub use metadata::{ErrorXml, JSON_1_0, JSON_1_1, NOTHING, Protocol, ServiceMetadata, UNKNOWN};
 pub use queue_url::{PathQueue, QueueUrlParts, parse_queue_url};
+#[cfg(test)]
+pub(crate) use unserved::SIMPLE_DB;
+pub use unserved::UNSERVED;
 
 /// What a request is about. Nothing is checked: the signature may be wrong, the action unknown.
 #[derive(Clone, Debug)]
 pub struct Target<'a> {
-    pub service: ServiceName,
+    /// One of those that were looked for, or [`UNKNOWN`].
+    pub service: &'static ServiceMetadata,
     pub protocol: Protocol,
     /// Empty if there is none, or one of another service.
     pub action: Cow<'a, str>,
@@ -54,17 +60,25 @@ struct Hints<'a> {
     is_smithy_cbor: bool,
 }
 
-/// Finds out what `request` is about, in this order: credential scope, `X-Amz-Target`, Smithy
-/// path, host, queue path, API version, action.
+/// A path of Smithy RPC: the service that it names and the operation.
+type Operation<'a> = (&'static ServiceMetadata, &'a str);
+
+/// Finds out for which of the `services` a `request` is, and what it asks for, in this order:
+/// credential scope, `X-Amz-Target`, Smithy path, host, queue path, API version, parameters, action.
+/// Of several services that would fit, the first counts.
 ///
 /// # Errors
 ///
 /// Those of [`Parameters::parse`]; they belong to the Query protocol.
-pub fn detect<'a>(request: &Request<'a>) -> Result<Target<'a>, ApiError> {
+pub fn detect<'a>(
+    request: &Request<'a>,
+    services: &[&'static ServiceMetadata],
+) -> Result<Target<'a>, ApiError> {
     let hints = Hints::of(request);
     let credential = Credential::find(hints.authorization, request.query);
     let path_queue = queue_url::parse_path(request.path);
-    let protocol = protocol(request, &hints);
+    let operation = operation(request.path, services);
+    let protocol = protocol(&hints, operation);
     let parameters = match protocol {
         Protocol::Query | Protocol::QueryAsJson => {
             Parameters::parse(request.query, form(request, &hints))?
@@ -72,10 +86,11 @@ pub fn detect<'a>(request: &Request<'a>) -> Result<Target<'a>, ApiError> {
         Protocol::Json | Protocol::Cbor => Parameters::default(),
     };
 
-    let service = service(request, &hints, credential.as_ref(), path_queue.as_ref(), &parameters);
+    let clues = Clues { hints: &hints, operation, path_queue, parameters: &parameters };
+    let service = clues.service(credential.as_ref(), services);
     let action = match protocol {
         Protocol::Json => json_action(hints.target, service).map(Cow::Borrowed),
-        Protocol::Cbor => cbor_action(request.path).map(Cow::Borrowed),
+        Protocol::Cbor => operation.map(|(_, name)| Cow::Borrowed(name)),
         // Owned: the parameters move into the answer. Names are short.
         _ => parameters.get("Action").map(|action| Cow::Owned(action.to_owned())),
     };
@@ -185,8 +200,8 @@ fn split_credential(text: &str) -> Option<[&str; 3]> {
     Some([rest, region, service])
 }
 
-fn protocol(request: &Request<'_>, hints: &Hints<'_>) -> Protocol {
-    if hints.is_smithy_cbor && cbor_action(request.path).is_some() {
+fn protocol(hints: &Hints<'_>, operation: Option<Operation<'_>>) -> Protocol {
+    if hints.is_smithy_cbor && operation.is_some() {
         return Protocol::Cbor;
     }
     let is_json = |text: &str| media_type(hints.content_type).eq_ignore_ascii_case(text);
@@ -213,39 +228,61 @@ fn form<'a>(request: &Request<'a>, hints: &Hints<'_>) -> &'a [u8] {
     &[]
 }
 
-fn service(
-    request: &Request<'_>,
-    hints: &Hints<'_>,
-    credential: Option<&Credential<'_>>,
-    path_queue: Option<&PathQueue<'_>>,
-    parameters: &Parameters<'_>,
-) -> ServiceName {
-    credential
-        .and_then(|credential| ServiceName::of_scope(&credential.service))
-        .or_else(|| ServiceName::of_target_prefix(split_target(hints.target?)?.0))
-        .or_else(|| cbor_action(request.path).map(|_| ServiceName::CloudWatch))
-        .or_else(|| ServiceName::of_host(hints.host))
-        .or_else(|| path_queue.filter(|queue| queue.is_certain()).map(|_| ServiceName::Sqs))
-        .or_else(|| ServiceName::of_version(parameters.get("Version")?))
-        .or_else(|| service_of_parameters(parameters))
-        .unwrap_or(ServiceName::Unknown)
+/// The clues to the service of a request, besides its signature.
+struct Clues<'c, 'a> {
+    hints: &'c Hints<'a>,
+    operation: Option<Operation<'a>>,
+    path_queue: Option<PathQueue<'a>>,
+    parameters: &'c Parameters<'a>,
 }
 
-fn service_of_parameters(parameters: &Parameters<'_>) -> Option<ServiceName> {
-    let has = |name| parameters.get(name).is_some();
-    if has("QueueUrl") || has("QueueName") {
-        return Some(ServiceName::Sqs);
+impl Clues<'_, '_> {
+    fn service(
+        &self,
+        credential: Option<&Credential<'_>>,
+        services: &[&'static ServiceMetadata],
+    ) -> &'static ServiceMetadata {
+        let find = |is_meant: &dyn Fn(&ServiceMetadata) -> bool| {
+            services.iter().copied().find(|service| is_meant(service))
+        };
+        let is_queue = self.path_queue.is_some_and(|queue| queue.is_certain());
+        let parameter = |name| self.parameters.get(name);
+        credential
+            .and_then(|credential| find(&|service| service.scope == credential.service))
+            .or_else(|| {
+                let (prefix, _) = split_target(self.hints.target?)?;
+                find(&|service| service.has_target_prefix(prefix))
+            })
+            .or_else(|| self.operation.map(|(service, _)| service))
+            .or_else(|| find(&|service| service.has_host(self.hints.host)))
+            .or_else(|| is_queue.then_some(&sqs::SERVICE))
+            .or_else(|| {
+                let version = parameter("Version")?;
+                find(&|service| service.versions.contains(&version))
+            })
+            .or_else(|| {
+                let is_given = |name: &&str| self.parameters.get(name).is_some();
+                find(&|service| service.clue_parameters.iter().any(is_given))
+            })
+            .or_else(|| service_of_action(parameter("Action")?, services))
+            .unwrap_or(&UNKNOWN)
     }
-    if has("TopicArn") || has("SubscriptionArn") {
-        return Some(ServiceName::Sns);
-    }
-    ServiceName::of_action(parameters.get("Action")?)
+}
+
+/// The only service that has an action of that name.
+fn service_of_action(
+    action: &str,
+    services: &[&'static ServiceMetadata],
+) -> Option<&'static ServiceMetadata> {
+    let mut found = services.iter().filter(|service| service.clue_actions.contains(&action));
+    let service = found.next()?;
+    found.next().is_none().then_some(service)
 }
 
 /// What follows the dot of `X-Amz-Target`, if its prefix is the service's.
-fn json_action(target: Option<&str>, service: ServiceName) -> Option<&str> {
+fn json_action<'a>(target: Option<&'a str>, service: &ServiceMetadata) -> Option<&'a str> {
     let (prefix, action) = split_target(target?)?;
-    (ServiceName::of_target_prefix(prefix) == Some(service)).then_some(action)
+    service.has_target_prefix(prefix).then_some(action)
 }
 
 /// At the first dot.
@@ -253,9 +290,14 @@ fn split_target(target: &str) -> Option<(&str, &str)> {
     queue_url::split(target, memchr(b'.', target.as_bytes()))
 }
 
-/// The operation of a Smithy RPC path.
-fn cbor_action(path: &str) -> Option<&str> {
-    path.strip_prefix("/service/GraniteServiceVersion20100801/operation/")
+/// The service and operation in a path of Smithy RPC, `/service/{name}/operation/{operation}`, if
+/// that service is served in CBOR.
+fn operation<'a>(path: &'a str, services: &[&'static ServiceMetadata]) -> Option<Operation<'a>> {
+    let (name, operation) = path.strip_prefix("/service/")?.split_once("/operation/")?;
+    let is_meant = |service: &&&'static ServiceMetadata| {
+        service.has_target_prefix(name) && service.protocols.contains(&Protocol::Cbor)
+    };
+    services.iter().find(is_meant).map(|service| (*service, operation))
 }
 
 /// A media type without parameters.

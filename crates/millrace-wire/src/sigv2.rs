@@ -159,7 +159,10 @@ mod tests {
     fn credentials() -> HashMap<String, Arc<Credential>> {
         let secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_owned();
         let account = "000000000000".to_owned();
-        HashMap::from([("AKIDEXAMPLE".to_owned(), Arc::new(Credential { secret, account }))])
+        HashMap::from([(
+            "AKIDEXAMPLE".to_owned(),
+            Arc::new(Credential { secret, account, user: String::new() }),
+        )])
     }
 
     fn post(body: &str, now: u64) -> Result<Verified, AuthError> {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use millrace_wire::cloudwatch::{
     Action, AlarmHistoryItem, Answer, Datapoint, Dimension, Message, Metric, MetricAlarm,
-    MetricDataResult, decode, response,
+    MetricDataResult, SERVICE, decode, response,
 };
 use millrace_wire::codec::Time;
 use millrace_wire::protocol::{Protocol, detect};
@@ -17,7 +17,7 @@ const PATH: &str = "/service/GraniteServiceVersion20100801/operation/";
 fn call(path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Action, ApiError> {
     let headers: Vec<_> = headers.iter().map(|(name, value)| Header::new(name, value)).collect();
     let request = Request { path, ..Request::post(&headers, body) };
-    let target = detect(&request).unwrap();
+    let target = detect(&request, &[&SERVICE]).unwrap();
     decode(&target, &target.parameters, body)
 }
 

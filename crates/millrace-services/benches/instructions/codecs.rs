@@ -103,7 +103,11 @@ pub(crate) fn md5_of_ten(operations: u32) -> Result<()> {
 
 pub(crate) fn verify_signature(operations: u32) -> Result<()> {
     let (access_key, secret) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
-    let credential = Credential { secret: secret.to_owned(), account: "000000000000".to_owned() };
+    let credential = Credential {
+        secret: secret.to_owned(),
+        account: "000000000000".to_owned(),
+        user: String::new(),
+    };
     let verifier = Verifier::new(HashMap::from([(access_key.to_owned(), Arc::new(credential))]));
     let body = send_request();
     let given = [

@@ -23,8 +23,8 @@ use serde_json::json;
 use tar::{Builder, EntryType, Header};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use crate::auth::Caller;
 use crate::cloudwatch::Monitor;
+use crate::principal::Caller;
 
 /// Each keeps removed segments on the disk until it is through with them.
 const BACKUPS_AT_A_TIME: usize = 2;
@@ -70,7 +70,7 @@ impl Backups {
     /// Begins a copy of what is there now. A thread of its own reads it; it ends when the client
     /// leaves or the server drains.
     pub(super) async fn begin(&self, caller: &Caller<'_>) -> Result<Response, ApiError> {
-        if caller.is_authenticated && caller.account != self.account {
+        if caller.principal.is_foreign_to(&self.account) {
             let text = "A backup holds the data of all accounts: only keys of the server's own \
                         account may take one.";
             return Err(ApiError::access_denied(text));
@@ -96,7 +96,7 @@ impl Backups {
         let stream =
             Some(Box::new(Archive { pieces, broker: self.broker.clone() }) as Box<dyn BodyStream>);
         let response = Response::new(200, "application/x-tar", Vec::new());
-        Ok(Response { stream, admitted: Some(caller.tenant()), ..response })
+        Ok(Response { stream, admitted: Some(caller.principal.tenant()), ..response })
     }
 }
 

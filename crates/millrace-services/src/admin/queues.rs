@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Admin, json};
-use crate::auth::Caller;
+use crate::principal::Caller;
 
 /// Queues of one name that are found, at most.
 const FOUND_MAX: usize = 10;
@@ -45,7 +45,8 @@ impl Admin {
     ) -> Result<Response, ApiError> {
         let Listing { prefix, after } = parse(body)?;
         let limit = *limits::LIST_RESULTS.end() as usize;
-        let Caller { region, account, .. } = caller;
+        let Caller { principal, region, .. } = caller;
+        let account = &principal.account;
         let found = self.broker.list_queues(region, account, &prefix, after.as_deref(), limit + 1);
         let now = self.broker.now();
         let mut shown = Vec::with_capacity(found.len().min(limit));
@@ -89,7 +90,7 @@ pub(super) async fn find_queues(
     body: &[u8],
 ) -> Result<Response, ApiError> {
     let Wanted { name } = parse(body)?;
-    let may_know = |account: &str| !caller.is_authenticated || account == caller.account;
+    let may_know = |account: &str| !caller.principal.is_foreign_to(account);
     let mut found = Vec::new();
     for queues in broker.queues().chunks(QUEUES_PER_TURN) {
         let keys = queues.iter().map(|queue| queue.key());
@@ -101,7 +102,7 @@ pub(super) async fn find_queues(
         tokio::task::yield_now().await;
     }
     found.truncate(FOUND_MAX);
-    let Caller { region, account, .. } = caller;
+    let (region, account) = (&caller.region, &caller.principal.account);
     Ok(json(json!({ "region": region, "account": account, "found": found }).to_string()))
 }
 

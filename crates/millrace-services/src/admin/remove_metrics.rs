@@ -12,8 +12,8 @@ use millrace_wire::{ApiError, Response};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::auth::Caller;
 use crate::cloudwatch::{Monitor, of_store};
+use crate::principal::Caller;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -34,12 +34,12 @@ pub(super) async fn remove_metrics(
 ) -> Result<Response, ApiError> {
     let removal: Removal =
         serde_json::from_slice(body).map_err(|error| ApiError::serialization(error.to_string()))?;
-    let account = removal.account.clone().unwrap_or_else(|| caller.account.to_string());
-    if caller.is_authenticated && account != caller.account {
+    let account = removal.account.clone().unwrap_or_else(|| caller.principal.account.to_string());
+    if caller.principal.is_foreign_to(&account) {
         return Err(ApiError::access_denied(format!(
             "The access key is of account {}, and deletes metrics of that account only: leave \
              \"account\" out, or sign with a key of account {account}.",
-            caller.account
+            caller.principal.account
         )));
     }
     let is_narrow =

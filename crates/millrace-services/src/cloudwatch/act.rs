@@ -81,11 +81,7 @@ impl Actions {
         let queue = self.broker.queue_by_key(&key).ok_or("the queue does not exist")?;
         let definition = queue.definition();
         let account = &owed.alarm().scope.account;
-        let policy = definition.attributes.get("Policy").map(String::as_str);
-        if self.queue_access == QueueAccess::ByPolicy
-            && key.account != *account
-            && !sqs::allows(policy, arn, account, "SendMessage")
-        {
+        if self.queue_access == QueueAccess::ByPolicy && !sqs::may_send(account, &queue) {
             return Err("the queue's policy does not allow sqs:SendMessage".into());
         }
         let body = serde_json::to_string(&Message::of(&owed.change));

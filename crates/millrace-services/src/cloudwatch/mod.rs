@@ -12,7 +12,6 @@ mod check;
 mod error;
 mod evaluate;
 mod get_data;
-mod gzip;
 mod history;
 mod jobs;
 mod minutes;
@@ -27,25 +26,29 @@ mod shown_alarm;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use millrace_broker::Broker;
 use millrace_core::QueueKey;
 use millrace_metrics::Scope;
-use millrace_wire::cloudwatch::{self, Action, Answer};
-use millrace_wire::protocol::Target;
+use millrace_wire::cloudwatch::{self, Action as Input, Answer};
+use millrace_wire::protocol::{ServiceMetadata, Target};
 use millrace_wire::query::Parameters;
-use millrace_wire::{ApiError, Request, Response};
+use millrace_wire::{ApiError, Response};
 
 pub use act::QueueAccess;
 pub use book::{AlarmBook, convert_alarms};
 pub(crate) use error::of_store;
-pub(crate) use gzip::Inflater;
 pub use minutes::Minute;
 pub use monitor::Monitor;
 
-use crate::auth::Caller;
+use crate::principal::Caller;
+use crate::service::{Action, AwsService, Call};
 use alarms::{SharedBook, Switch, lock};
+
+/// CloudWatch: bytes of a request, compressed or not.
+pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// The service.
 pub(crate) struct CloudWatch {
@@ -58,34 +61,6 @@ impl CloudWatch {
     pub(crate) fn new(broker: Arc<Broker>, monitor: Arc<Monitor>) -> CloudWatch {
         let alarms = monitor.alarms().clone();
         CloudWatch { broker, monitor, alarms }
-    }
-
-    /// Answers one request, whose content encoding is undone.
-    pub(crate) async fn call(
-        &self,
-        request: &Request<'_>,
-        target: &Target<'_>,
-        parameters: Parameters<'_>,
-        (caller, request_id): (&Caller<'_>, &str),
-    ) -> Result<Response, ApiError> {
-        if request.body.len() as u64 > gzip::BODY_BYTES_MAX {
-            return Err(gzip::too_large());
-        }
-        let action = cloudwatch::decode(target, &parameters, request.body)?;
-        // They may take ten times what they are written in, and the answer waits for a thread.
-        drop(parameters);
-        let (region, account) = (caller.region.to_string(), caller.account.to_string());
-        let scope = Scope { region, account };
-        let answer = self.act(&scope, &action).await.map_err(|error| match action {
-            Action::GetMetricStatistics(_)
-            | Action::ListMetrics(_)
-            | Action::ListTagsForResource(_)
-            | Action::PutMetricData(_)
-            | Action::TagResource(_)
-            | Action::UntagResource(_) => error,
-            _ => error::of_validation(error),
-        })?;
-        Ok(cloudwatch::response(&answer, &target.action, target.protocol, request_id))
     }
 
     /// Regions and accounts that have alarms.
@@ -114,29 +89,107 @@ impl CloudWatch {
         Ok(scopes)
     }
 
-    async fn act(&self, scope: &Scope, action: &Action) -> Result<Answer, ApiError> {
-        match action {
-            Action::DeleteAlarms(input) => self.delete_alarms(scope, input).await,
-            Action::DescribeAlarmHistory(input) => self.describe_alarm_history(scope, input).await,
-            Action::DescribeAlarms(input) => self.describe_alarms(scope, input).await,
-            Action::DescribeAlarmsForMetric(input) => {
+    async fn answer(&self, scope: &Scope, input: &Input) -> Result<Answer, ApiError> {
+        match input {
+            Input::DeleteAlarms(input) => self.delete_alarms(scope, input).await,
+            Input::DescribeAlarmHistory(input) => self.describe_alarm_history(scope, input).await,
+            Input::DescribeAlarms(input) => self.describe_alarms(scope, input).await,
+            Input::DescribeAlarmsForMetric(input) => {
                 self.describe_alarms_for_metric(scope, input).await
             }
-            Action::DisableAlarmActions(input) => {
+            Input::DisableAlarmActions(input) => {
                 self.set_actions_enabled(scope, input, Switch::Off).await
             }
-            Action::EnableAlarmActions(input) => {
+            Input::EnableAlarmActions(input) => {
                 self.set_actions_enabled(scope, input, Switch::On).await
             }
-            Action::GetMetricData(input) => self.get_metric_data(scope, input).await,
-            Action::GetMetricStatistics(input) => self.get_metric_statistics(scope, input).await,
-            Action::ListMetrics(input) => self.list_metrics(scope, input).await,
-            Action::ListTagsForResource(input) => self.list_tags(scope, input).await,
-            Action::PutMetricAlarm(input) => self.put_metric_alarm(scope, input).await,
-            Action::PutMetricData(input) => self.put_metric_data(scope, input).await,
-            Action::SetAlarmState(input) => self.set_alarm_state(scope, input).await,
-            Action::TagResource(input) => self.tag_resource(scope, input).await,
-            Action::UntagResource(input) => self.untag_resource(scope, input).await,
+            Input::GetMetricData(input) => self.get_metric_data(scope, input).await,
+            Input::GetMetricStatistics(input) => self.get_metric_statistics(scope, input).await,
+            Input::ListMetrics(input) => self.list_metrics(scope, input).await,
+            Input::ListTagsForResource(input) => self.list_tags(scope, input).await,
+            Input::PutMetricAlarm(input) => self.put_metric_alarm(scope, input).await,
+            Input::PutMetricData(input) => self.put_metric_data(scope, input).await,
+            Input::SetAlarmState(input) => self.set_alarm_state(scope, input).await,
+            Input::TagResource(input) => self.tag_resource(scope, input).await,
+            Input::UntagResource(input) => self.untag_resource(scope, input).await,
         }
+    }
+}
+
+/// The actions that are answered.
+static ACTIONS: [Action<CloudWatch>; 15] = [
+    Action::new("DeleteAlarms", ()),
+    Action::new("DescribeAlarmHistory", ()),
+    Action::new("DescribeAlarms", ()),
+    Action::new("DescribeAlarmsForMetric", ()),
+    Action::new("DisableAlarmActions", ()),
+    Action::new("EnableAlarmActions", ()),
+    Action::new("GetMetricData", ()),
+    Action::new("GetMetricStatistics", ()),
+    Action::new("ListMetrics", ()),
+    Action::new("ListTagsForResource", ()),
+    Action::new("PutMetricAlarm", ()),
+    Action::new("PutMetricData", ()),
+    Action::new("SetAlarmState", ()),
+    Action::new("TagResource", ()),
+    Action::new("UntagResource", ()),
+];
+
+impl AwsService for CloudWatch {
+    const METADATA: &'static ServiceMetadata = &cloudwatch::SERVICE;
+    const ACTIONS: &'static [Action<CloudWatch>] = &ACTIONS;
+    const BODY_BYTES_MAX: Option<usize> = Some(BODY_BYTES_MAX);
+
+    type Input<'a> = Input;
+    type Answer = Answer;
+    type Names = ();
+    type Resource = Infallible;
+
+    fn decode<'a>(
+        &self,
+        call: &Call<'a>,
+        parameters: &'a mut Parameters<'_>,
+    ) -> Result<Input, ApiError> {
+        let input = cloudwatch::decode(call.target, parameters, call.request.body)?;
+        // They may take ten times what they are written in, and the answer waits for a thread.
+        *parameters = Parameters::default();
+        Ok(input)
+    }
+
+    /// Alarms and metrics are looked for in the caller's account only.
+    fn find(&self, (): (), _: &Call<'_>, _: &Input) -> Result<Option<Infallible>, ApiError> {
+        Ok(None)
+    }
+
+    async fn act<'a>(
+        &self,
+        call: &Call<'a>,
+        input: &Input,
+        _: Option<Infallible>,
+    ) -> Result<Answer, ApiError> {
+        let Caller { principal, region, .. } = call.caller;
+        let scope = Scope { region: region.to_string(), account: principal.account.to_string() };
+        self.answer(&scope, input).await.map_err(|error| match input {
+            Input::GetMetricStatistics(_)
+            | Input::ListMetrics(_)
+            | Input::ListTagsForResource(_)
+            | Input::PutMetricData(_)
+            | Input::TagResource(_)
+            | Input::UntagResource(_) => error,
+            _ => error::of_validation(error),
+        })
+    }
+
+    fn encode(&self, call: &Call<'_>, answer: Answer) -> Response {
+        let Target { action, protocol, .. } = call.target;
+        cloudwatch::response(&answer, action, *protocol, call.request_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_table_has_all_actions() {
+        assert!(super::ACTIONS.iter().map(|it| it.name).eq(millrace_wire::cloudwatch::ACTIONS));
     }
 }

@@ -9,7 +9,9 @@ use millrace_core::{QueueKey, limits};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{Answer, ListDeadLetterSourceQueues, ListQueues, Text};
 
-use super::{Caller, Sqs, SqsRequest, bounded, error};
+use super::{Sqs, bounded, error};
+use crate::principal::Caller;
+use crate::service::Call;
 
 /// The part of a listing that is asked for.
 struct Page {
@@ -40,45 +42,45 @@ impl Page {
 impl Sqs {
     pub(super) fn list_queues(
         &self,
-        request: &SqsRequest<'_>,
+        call: &Call<'_>,
         input: &ListQueues<'_>,
     ) -> Result<Answer, ApiError> {
         let page = Page::new(input.max_results, input.next_token.as_ref())?;
         let prefix = input.queue_name_prefix.as_ref().map(Text::as_str).unwrap_or_default();
-        let Caller { region, account, .. } = request.caller;
+        let Caller { principal, region, .. } = call.caller;
         // One more than asked for tells whether there is a next page.
         let (after, limit) = (page.after.as_deref(), page.limit + 1);
-        let found = self.broker.list_queues(region, account, prefix, after, limit);
-        let (queue_urls, next_token) = self.urls_and_token(request, found, &page);
+        let found = self.broker.list_queues(region, &principal.account, prefix, after, limit);
+        let (queue_urls, next_token) = self.urls_and_token(call, found, &page);
         Ok(Answer::ListQueues { queue_urls, next_token })
     }
 
     pub(super) fn list_dead_letter_source_queues(
         &self,
-        request: &SqsRequest<'_>,
+        call: &Call<'_>,
+        queue: &Arc<SharedQueue>,
         input: &ListDeadLetterSourceQueues<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let page = Page::new(input.max_results, input.next_token.as_ref())?;
         // A source is of its dead-letter queue's region and account.
         let QueueKey { region, account, .. } = queue.key();
         let after = page.after.as_deref().map(|name| QueueKey::new(region, account, name));
         let limit = page.limit + 1;
         let found = self.broker.dead_letter_sources(queue.key(), after.as_ref(), limit);
-        let (queue_urls, next_token) = self.urls_and_token(request, found, &page);
+        let (queue_urls, next_token) = self.urls_and_token(call, found, &page);
         Ok(Answer::ListDeadLetterSourceQueues { queue_urls, next_token })
     }
 
     /// URLs of the page's queues, and the token for the next page if there is one.
     fn urls_and_token(
         &self,
-        request: &SqsRequest<'_>,
+        call: &Call<'_>,
         found: Vec<Arc<SharedQueue>>,
         page: &Page,
     ) -> (Vec<String>, Option<String>) {
         let has_token = page.has_token && found.len() > page.limit;
         let on_page = found.iter().take(page.limit);
-        let urls: Vec<String> = on_page.map(|it| self.queue_url(request, it.key())).collect();
+        let urls: Vec<String> = on_page.map(|it| self.queue_url(call, it.key())).collect();
         let token = urls.last().filter(|_| has_token).map(|url| STANDARD.encode(url));
         (urls, token)
     }

@@ -1,7 +1,7 @@
-//! Amazon SQS: the 23 actions. Each file holds a group of them; [`error`] assigns all codes,
-//! [`check`] and [`attributes`] all rules about messages and queue attributes.
+//! Amazon SQS: the 23 actions, which [`actions`] lists. Each file holds a group of them; [`error`]
+//! assigns all codes, [`check`] and [`attributes`] all rules about messages and queue attributes.
 
-mod access;
+mod actions;
 mod attributes;
 mod batch;
 mod check;
@@ -28,18 +28,23 @@ use std::sync::Arc;
 use millrace_broker::{Broker, Definition, SharedQueue};
 use millrace_core::{QueueKey, Timestamp, is_account, limits};
 use millrace_otel::RequestSpan;
-use millrace_wire::protocol::{PathQueue, Protocol, Target, parse_queue_url};
+use millrace_wire::protocol::{PathQueue, Protocol, ServiceMetadata, Target, parse_queue_url};
 use millrace_wire::query::Parameters;
-use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
-use millrace_wire::{ApiError, Request, RequestOrigin};
+use millrace_wire::sqs::{self, Text, decode_json, decode_query};
+use millrace_wire::{ApiError, Request, RequestOrigin, Response};
 
-pub(crate) use access::allows;
+pub(crate) use actions::Names;
 pub use declare::DeclaredQueue;
 pub(crate) use peek::{Peek, Shown, as_json};
 use recently_deleted::RecentlyDeleted;
 
-use crate::access_keys::AccessKeys;
-use crate::auth::Caller;
+use crate::authorize::{Context, Permission, Resource, authorize};
+use crate::policy::Policy;
+use crate::principal::{Caller, Principal};
+use crate::service::{Action, AwsService, Call};
+
+/// Answers from this size on, which servers may have no room for, can be taken back.
+const MAY_BE_REFUSED_BYTES: usize = 32 << 10;
 
 /// What of SQS is a matter of configuration.
 #[derive(Clone, Debug, Default)]
@@ -53,21 +58,8 @@ pub struct SqsOptions {
 /// The service.
 pub(crate) struct Sqs {
     broker: Arc<Broker>,
-    access_keys: AccessKeys,
     options: SqsOptions,
     deleted: RecentlyDeleted,
-}
-
-/// One request, apart from its action's parameters.
-pub(crate) struct SqsRequest<'a> {
-    pub caller: &'a Caller<'a>,
-    /// X-Ray header, if the client set it; else the span's, if the request is traced.
-    pub trace_header: Option<&'a str>,
-    pub span: &'a RequestSpan,
-    /// Where queue URLs come from.
-    pub http: &'a Request<'a>,
-    pub action: &'a str,
-    pub path_queue: Option<PathQueue<'a>>,
 }
 
 /// Whether something is asked for by a request of its own or as an entry of a batch: AWS has other
@@ -79,91 +71,20 @@ enum Asked {
 }
 
 impl Sqs {
-    pub(crate) fn new(broker: Arc<Broker>, access_keys: AccessKeys, options: SqsOptions) -> Sqs {
-        Sqs { broker, access_keys, options, deleted: RecentlyDeleted::default() }
-    }
-
-    /// Answers one request.
-    pub(crate) async fn call(
-        &self,
-        request: &Request<'_>,
-        target: &Target<'_>,
-        parameters: &Parameters<'_>,
-        caller: &Caller<'_>,
-        span: &RequestSpan,
-    ) -> Result<Answer, ApiError> {
-        let action = match target.protocol {
-            Protocol::Json => decode_json(&target.action, request.body)?,
-            // Signed for SQS, to the path of another service.
-            Protocol::Cbor => return Err(ApiError::unknown_operation()),
-            Protocol::Query | Protocol::QueryAsJson => {
-                check_query_action(target)?;
-                decode_query(&target.action, parameters)?
-            }
-        };
-        let trace_header = request.header("x-amzn-trace-id");
-        let trace_header = trace_header.filter(|text| text.len() <= check::TRACE_HEADER_BYTES);
-        let own_trace_header = trace::header_of_messages(span, &action);
-        let sqs_request = SqsRequest {
-            caller,
-            trace_header: trace_header.or(own_trace_header.as_deref()),
-            span,
-            http: request,
-            action: &target.action,
-            path_queue: target.path_queue,
-        };
-        trace::asked(span, &action);
-        let answer = self.act(&sqs_request, &action).await?;
-        trace::answered(span, &answer);
-        Ok(answer)
-    }
-
-    async fn act(&self, request: &SqsRequest<'_>, action: &Action<'_>) -> Result<Answer, ApiError> {
-        match action {
-            Action::AddPermission(input) => self.add_permission(request, input).await,
-            Action::CancelMessageMoveTask(input) => {
-                self.cancel_message_move_task(request, input).await
-            }
-            Action::ChangeMessageVisibility(input) => {
-                self.change_message_visibility(request, input).await
-            }
-            Action::ChangeMessageVisibilityBatch(input) => {
-                self.change_message_visibility_batch(request, input).await
-            }
-            Action::CreateQueue(input) => self.create_queue(request, input).await,
-            Action::DeleteMessage(input) => self.delete_message(request, input).await,
-            Action::DeleteMessageBatch(input) => self.delete_message_batch(request, input).await,
-            Action::DeleteQueue(input) => self.delete_queue(request, input).await,
-            Action::GetQueueAttributes(input) => self.get_queue_attributes(request, input).await,
-            Action::GetQueueUrl(input) => self.get_queue_url(request, input),
-            Action::ListDeadLetterSourceQueues(input) => {
-                self.list_dead_letter_source_queues(request, input)
-            }
-            Action::ListMessageMoveTasks(input) => self.list_message_move_tasks(request, input),
-            Action::ListQueues(input) => self.list_queues(request, input),
-            Action::ListQueueTags(input) => self.list_queue_tags(request, input),
-            Action::PurgeQueue(input) => self.purge_queue(request, input).await,
-            Action::ReceiveMessage(input) => self.receive_message(request, input).await,
-            Action::RemovePermission(input) => self.remove_permission(request, input).await,
-            Action::SendMessage(input) => self.send_message(request, input).await,
-            Action::SendMessageBatch(input) => self.send_message_batch(request, input).await,
-            Action::SetQueueAttributes(input) => self.set_queue_attributes(request, input).await,
-            Action::StartMessageMoveTask(input) => {
-                self.start_message_move_task(request, input).await
-            }
-            Action::TagQueue(input) => self.tag_queue(request, input).await,
-            Action::UntagQueue(input) => self.untag_queue(request, input).await,
-        }
+    pub(crate) fn new(broker: Arc<Broker>, options: SqsOptions) -> Sqs {
+        Sqs { broker, options, deleted: RecentlyDeleted::default() }
     }
 
     /// The queue that a request is about: the QueueUrl parameter wins over the path; hosts are not
     /// compared, and tell the region only if no signature does; a bare name is enough.
     fn queue(
         &self,
-        request: &SqsRequest<'_>,
+        caller: &Caller<'_>,
         queue_url: Option<&Text<'_>>,
+        path_queue: Option<&PathQueue<'_>>,
+        span: &RequestSpan,
     ) -> Result<Arc<SharedQueue>, ApiError> {
-        let (region, account, name) = match (queue_url, &request.path_queue) {
+        let (region, account, name) = match (queue_url, path_queue) {
             (Some(url), _) if url.starts_with("arn:") => {
                 return Err(error::address_is_an_arn(url));
             }
@@ -174,7 +95,7 @@ impl Sqs {
             (_, Some(path)) => (path.region, path.account, path.name),
             _ => return Err(ApiError::missing_parameter("QueueUrl")),
         };
-        let caller = request.caller;
+        let principal = &caller.principal;
         let region = region.filter(|_| !caller.is_region_given).unwrap_or(&caller.region);
         // A word may be a part of a proxy's path; a number can only be meant for an account.
         let account = match account.filter(|a| a.bytes().all(|byte| byte.is_ascii_digit())) {
@@ -182,36 +103,15 @@ impl Sqs {
                 let text = format!("The account {account} of the queue's address is not valid.");
                 return Err(error::invalid_address(text));
             }
-            account => account.unwrap_or(&caller.account),
+            account => account.unwrap_or(&principal.account),
         };
-        trace::destination(request.span, name);
-        let is_foreign = caller.is_authenticated && account != caller.account;
-        let queue = self.broker.queue(region, account, name).ok_or_else(|| match is_foreign {
-            true => error::queue_is_not_yours(),
-            false => error::queue_does_not_exist(),
-        })?;
-        self.check_access(request, &queue)?;
-        Ok(queue)
-    }
-
-    /// Callers of another account need the queue's policy.
-    fn check_access(&self, request: &SqsRequest<'_>, queue: &SharedQueue) -> Result<(), ApiError> {
-        let caller = request.caller;
-        if !caller.is_authenticated || queue.key().account == caller.account {
-            return Ok(());
-        }
-        let definition = queue.definition();
-        let policy = definition.attributes.get("Policy").map(String::as_str);
-        let arn = queue.arn();
-        if access::allows(policy, arn, &caller.account, request.action) {
-            return Ok(());
-        }
-        let action = access::permission(request.action).to_ascii_lowercase();
-        Err(ApiError::access_denied(format!(
-            "User: {} is not authorized to perform: sqs:{action} on resource: {arn} because no \
-             resource-based policy allows the sqs:{action} action",
-            caller.arn(&self.access_keys.all())
-        )))
+        trace::destination(span, name);
+        self.broker.queue(region, account, name).ok_or_else(|| {
+            match principal.is_foreign_to(account) {
+                true => error::queue_is_not_yours(),
+                false => error::queue_does_not_exist(),
+            }
+        })
     }
 
     /// Changes a queue's definition in one step with reading it; returns once that is durable.
@@ -223,8 +123,8 @@ impl Sqs {
         self.broker.update_queue(queue, change).await.map_err(error::of_broker)?
     }
 
-    fn queue_url(&self, request: &SqsRequest<'_>, key: &QueueKey) -> String {
-        format!("{}/{}/{}", self.origin(request.http), key.account, key.name)
+    fn queue_url(&self, call: &Call<'_>, key: &QueueKey) -> String {
+        format!("{}/{}/{}", self.origin(call.request), key.account, key.name)
     }
 
     /// Where the client reached the server, so that it will again.
@@ -234,6 +134,101 @@ impl Sqs {
         }
         Origin::Requested(RequestOrigin::of(request))
     }
+}
+
+impl AwsService for Sqs {
+    const METADATA: &'static ServiceMetadata = &sqs::SERVICE;
+    const ACTIONS: &'static [Action<Sqs>] = &actions::ACTIONS;
+
+    type Input<'a> = sqs::Action<'a>;
+    type Answer = sqs::Answer;
+    type Names = Names;
+    type Resource = Arc<SharedQueue>;
+
+    fn decode<'a>(
+        &self,
+        call: &Call<'a>,
+        parameters: &'a mut Parameters<'_>,
+    ) -> Result<sqs::Action<'a>, ApiError> {
+        let target = call.target;
+        let input = match target.protocol {
+            Protocol::Json => decode_json(&target.action, call.request.body)?,
+            // Signed for SQS, to the path of another service.
+            Protocol::Cbor => return Err(ApiError::unknown_operation()),
+            Protocol::Query | Protocol::QueryAsJson => {
+                check_query_action(target)?;
+                decode_query(&target.action, parameters)?
+            }
+        };
+        trace::asked(call.span, &input);
+        Ok(input)
+    }
+
+    fn find(
+        &self,
+        names: Names,
+        call: &Call<'_>,
+        input: &sqs::Action<'_>,
+    ) -> Result<Option<Arc<SharedQueue>>, ApiError> {
+        let queue = match names {
+            Names::Nothing => return Ok(None),
+            Names::QueueByUrl => {
+                let path_queue = call.target.path_queue.as_ref();
+                self.queue(call.caller, actions::queue_url(input), path_queue, call.span)
+            }
+            Names::QueueByName => self.queue_by_name(call.caller, input),
+            Names::SourceOfTask => self.source_of_task(input),
+        };
+        queue.map(Some)
+    }
+
+    fn act<'a>(
+        &self,
+        call: &Call<'a>,
+        input: &sqs::Action<'a>,
+        queue: Option<Arc<SharedQueue>>,
+    ) -> impl Future<Output = Result<sqs::Answer, ApiError>> + Send {
+        self.answer(call, input, queue)
+    }
+
+    fn encode(&self, call: &Call<'_>, answer: sqs::Answer) -> Response {
+        trace::answered(call.span, &answer);
+        let Target { action, protocol, .. } = call.target;
+        let mut response = sqs::response(&answer, action, *protocol, call.request_id);
+        if response.body.len() >= MAY_BE_REFUSED_BYTES {
+            response.unsent = self.unsent(&answer);
+        }
+        response
+    }
+
+    /// A caller must not learn that another account has a queue of some name.
+    fn denied(action: &Action<Sqs>, error: ApiError) -> ApiError {
+        if action.name == "GetQueueUrl" { error::queue_is_not_yours() } else { error }
+    }
+}
+
+impl Resource for Arc<SharedQueue> {
+    fn arn(&self) -> &str {
+        SharedQueue::arn(self)
+    }
+
+    fn account(&self) -> &str {
+        &self.key().account
+    }
+
+    fn policy(&self) -> Arc<Policy> {
+        self.derived(|definition| {
+            Policy::parse(definition.attributes.get("Policy").map(String::as_str))
+        })
+    }
+}
+
+/// Returns true if a queue lets an account send messages to it. For what the server does in the
+/// account's name, without a request.
+pub(crate) fn may_send(account: &str, queue: &Arc<SharedQueue>) -> bool {
+    let permission: &Permission = &actions::SEND_MESSAGE.permission;
+    let context = Context { region: &queue.key().region };
+    authorize(&Principal::account(account), permission, Some(queue), context).is_ok()
 }
 
 /// What queue URLs begin with: scheme, host and port, without a slash at the end.

@@ -1,5 +1,6 @@
 //! StartMessageMoveTask, CancelMessageMoveTask, ListMessageMoveTasks.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -10,12 +11,16 @@ use millrace_broker::{
 use millrace_core::{Arn, limits};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{
-    Answer, CancelMessageMoveTask, ListMessageMoveTasks, MoveTaskResult, StartMessageMoveTask,
+    Action, Answer, CancelMessageMoveTask, ListMessageMoveTasks, MoveTaskResult,
+    StartMessageMoveTask,
 };
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Sqs, SqsRequest, bounded, error, required};
+use super::{Sqs, actions, bounded, error, required};
+use crate::authorize::{Context, authorize};
+use crate::principal::Caller;
+use crate::service::Call;
 
 /// What a task's handle says. Clients may put into one whatever they like, which is passed over.
 #[derive(Deserialize)]
@@ -26,17 +31,32 @@ struct Handle {
 }
 
 impl Sqs {
+    /// The queue whose messages are, or are to be, moved.
+    pub(super) fn source_of_task(&self, input: &Action<'_>) -> Result<Arc<SharedQueue>, ApiError> {
+        let arn = match input {
+            Action::StartMessageMoveTask(StartMessageMoveTask { source_arn, .. })
+            | Action::ListMessageMoveTasks(ListMessageMoveTasks { source_arn, .. }) => {
+                Cow::Borrowed(required(source_arn.as_ref(), "SourceArn")?)
+            }
+            Action::CancelMessageMoveTask(input) => Cow::Owned(task_of(input)?.1),
+            _ => return Err(ApiError::internal_failure()),
+        };
+        self.queue_of_parameter(&arn, "SourceArn")
+    }
+
     pub(super) async fn start_message_move_task(
         &self,
-        request: &SqsRequest<'_>,
+        call: &Call<'_>,
+        source: &Arc<SharedQueue>,
         input: &StartMessageMoveTask<'_>,
     ) -> Result<Answer, ApiError> {
-        let source_arn = required(input.source_arn.as_ref(), "SourceArn")?;
-        let source = self.queue_of_parameter(request, source_arn, "SourceArn")?;
         let destination = match &input.destination_arn {
-            Some(arn) => Some(self.queue_of_parameter(request, arn, "DestinationArn")?),
+            Some(arn) => Some(self.queue_of_parameter(arn, "DestinationArn")?),
             None => None,
         };
+        let permission = &actions::START_MESSAGE_MOVE_TASK.permission;
+        let Caller { principal, region, .. } = call.caller;
+        authorize(principal, permission, destination.as_ref(), Context { region })?;
         if self.broker.dead_letter_sources(source.key(), None, 1).is_empty() {
             return Err(ApiError::invalid_parameter_value(
                 "Source queue must be configured as a Dead Letter Queue.",
@@ -69,14 +89,10 @@ impl Sqs {
 
     pub(super) async fn cancel_message_move_task(
         &self,
-        request: &SqsRequest<'_>,
+        source: &Arc<SharedQueue>,
         input: &CancelMessageMoveTask<'_>,
     ) -> Result<Answer, ApiError> {
-        let handle = required(input.task_handle.as_ref(), "TaskHandle")?;
-        let (id, source_arn) = open_task_handle(handle).ok_or_else(|| {
-            ApiError::invalid_parameter_value("Value for parameter TaskHandle is invalid.")
-        })?;
-        let source = self.queue_of_parameter(request, &source_arn, "SourceArn")?;
+        let (id, _) = task_of(input)?;
         // The handle's ARN is only said by the client: the task must really be of that queue.
         if !self.broker.move_tasks(source.key(), usize::MAX).iter().any(|task| task.id == id) {
             return Err(error::of_move_task(MoveTaskError::NoSuchTask));
@@ -87,11 +103,9 @@ impl Sqs {
 
     pub(super) fn list_message_move_tasks(
         &self,
-        request: &SqsRequest<'_>,
+        source: &Arc<SharedQueue>,
         input: &ListMessageMoveTasks<'_>,
     ) -> Result<Answer, ApiError> {
-        let source_arn = required(input.source_arn.as_ref(), "SourceArn")?;
-        let source = self.queue_of_parameter(request, source_arn, "SourceArn")?;
         let limit = bounded(
             input.max_results.unwrap_or(1),
             &limits::MOVE_TASK_RESULTS,
@@ -102,13 +116,8 @@ impl Sqs {
         Ok(Answer::ListMessageMoveTasks { results: tasks.into_iter().map(result).collect() })
     }
 
-    /// The queue that an ARN parameter names, if the caller's account owns it.
-    fn queue_of_parameter(
-        &self,
-        request: &SqsRequest<'_>,
-        arn: &str,
-        parameter: &str,
-    ) -> Result<Arc<SharedQueue>, ApiError> {
+    /// The queue that an ARN parameter names.
+    fn queue_of_parameter(&self, arn: &str, parameter: &str) -> Result<Arc<SharedQueue>, ApiError> {
         let arn = Arn::parse(arn).ok_or_else(|| {
             ApiError::invalid_parameter_value(format!(
                 "You must use this format to specify the {parameter}: \
@@ -116,14 +125,20 @@ impl Sqs {
             ))
         })?;
         let queue = arn.queue().and_then(|key| self.broker.queue_by_key(&key));
-        let queue = queue.ok_or_else(|| {
+        queue.ok_or_else(|| {
             error::resource_not_found(format!(
                 "The resource that you specified for the {parameter} parameter doesn't exist."
             ))
-        })?;
-        self.check_access(request, &queue)?;
-        Ok(queue)
+        })
     }
+}
+
+/// The id and the source's ARN in the handle of a task that is to be cancelled.
+fn task_of(input: &CancelMessageMoveTask<'_>) -> Result<(String, String), ApiError> {
+    let handle = required(input.task_handle.as_ref(), "TaskHandle")?;
+    open_task_handle(handle).ok_or_else(|| {
+        ApiError::invalid_parameter_value("Value for parameter TaskHandle is invalid.")
+    })
 }
 
 fn result(task: MoveTask) -> MoveTaskResult {

@@ -11,12 +11,14 @@ use base64::engine::general_purpose::STANDARD;
 use millrace_broker::{Browse, BrowseCursor, BrowseFilter, Incoming, Kind, MessageState, Peeked};
 use millrace_core::hex;
 use millrace_otel::RequestSpan;
+use millrace_wire::ApiError;
 use millrace_wire::sqs::{ReceivedAttribute, ReceivedMessage, Text};
-use millrace_wire::{ApiError, Request};
 use serde_json::{Value, json};
 
 use super::receive::{ALL_ATTRIBUTES, received};
-use super::{Caller, Sqs, SqsRequest, error};
+use super::{Sqs, actions, error};
+use crate::authorize::{Context, authorize};
+use crate::principal::Caller;
 
 /// Messages looked at at the most, shown or not, and their stored bytes.
 const SEEN_MAX: usize = 10_000;
@@ -58,20 +60,14 @@ impl Sqs {
     /// The oldest messages of a queue, or those behind them.
     pub(crate) async fn peek(
         &self,
-        http: &Request<'_>,
         caller: &Caller<'_>,
         peek: Peek<'_>,
     ) -> Result<Shown, ApiError> {
-        let request = SqsRequest {
-            caller,
-            trace_header: None,
-            span: RequestSpan::none(),
-            http,
-            action: "ReceiveMessage",
-            path_queue: None,
-        };
         let url = peek.queue_url.map(Text::from);
-        let queue = self.queue(&request, url.as_ref())?;
+        let queue = self.queue(caller, url.as_ref(), None, RequestSpan::none())?;
+        let Caller { principal, region, .. } = caller;
+        let permission = &actions::RECEIVE_MESSAGE.permission;
+        authorize(principal, permission, Some(&queue), Context { region })?;
         let kind = queue.kind();
         let is_shown = |message: &Peeked| match message.state {
             MessageState::Ready => true,

@@ -1,6 +1,8 @@
 //! AddPermission, RemovePermission: statements of the queue's Policy.
 
-use millrace_broker::Definition;
+use std::sync::Arc;
+
+use millrace_broker::{Definition, SharedQueue};
 use millrace_core::{is_account, is_plain_name, limits, partition};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{AddPermission, Answer, RemovePermission, Text};
@@ -8,11 +10,12 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Value, json};
 
-use super::access::OWNER_ONLY;
+use super::actions::ACTIONS;
 use super::policy_document::STATEMENTS;
-use super::{Sqs, SqsRequest, error, required};
+use super::{Sqs, error, required};
 
-const ACTIONS: [&str; 9] = [
+/// The actions that clients may name; `*` is all of them.
+const PERMITTED: [&str; 9] = [
     "*",
     "SendMessage",
     "ReceiveMessage",
@@ -27,10 +30,9 @@ const ACTIONS: [&str; 9] = [
 impl Sqs {
     pub(super) async fn add_permission(
         &self,
-        request: &SqsRequest<'_>,
+        queue: &Arc<SharedQueue>,
         input: &AddPermission<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let label = checked_label(input.label.as_ref())?;
         let accounts = texts(input.aws_account_ids.as_deref(), "AWSAccountIds")?;
         let actions = texts(input.actions.as_deref(), "Actions")?;
@@ -56,16 +58,15 @@ impl Sqs {
             definition.attributes.insert("Policy".to_owned(), policy);
             Ok(())
         };
-        self.change(&queue, change).await?;
+        self.change(queue, change).await?;
         Ok(Answer::Void)
     }
 
     pub(super) async fn remove_permission(
         &self,
-        request: &SqsRequest<'_>,
+        queue: &Arc<SharedQueue>,
         input: &RemovePermission<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let label = required(input.label.as_ref(), "Label")?;
         let change = |definition: &mut Definition| {
             let not_found = || error::invalid_value(label, "Label", "can't find label.");
@@ -84,7 +85,7 @@ impl Sqs {
             }
             Ok(())
         };
-        self.change(&queue, change).await?;
+        self.change(queue, change).await?;
         Ok(Answer::Void)
     }
 }
@@ -141,11 +142,11 @@ fn check_actions(actions: &[&str]) -> Result<(), ApiError> {
             limits::PERMISSION_ACTIONS
         )));
     }
-    match actions.iter().find(|action| !ACTIONS.contains(action)) {
+    match actions.iter().find(|action| !PERMITTED.contains(action)) {
         Some(unknown) => Err(error::invalid_value(
             format_args!("SQS:{unknown}"),
             "ActionName",
-            if OWNER_ONLY.contains(unknown) {
+            if is_owner_only(unknown) {
                 "Only the queue owner is allowed to invoke this action."
             } else {
                 "Please refer to the appropriate WSDL for a list of valid actions."
@@ -153,6 +154,11 @@ fn check_actions(actions: &[&str]) -> Result<(), ApiError> {
         )),
         None => Ok(()),
     }
+}
+
+fn is_owner_only(action: &str) -> bool {
+    let mut of_owners = ACTIONS.iter().filter(|it| it.permission.is_owner_only);
+    of_owners.any(|it| it.name == action)
 }
 
 fn check_accounts(accounts: &[&str]) -> Result<(), ApiError> {
@@ -262,9 +268,9 @@ mod tests {
         assert!(!label(&long) && !label("a b") && !label("a.b"));
         assert!(checked_label(None).is_err());
 
-        assert!(check_actions(&ACTIONS[..7]).is_ok() && check_actions(&["*"]).is_ok());
+        assert!(check_actions(&PERMITTED[..7]).is_ok() && check_actions(&["*"]).is_ok());
         let code = |actions: &[&str]| check_actions(actions).unwrap_err();
-        assert_eq!(code(&ACTIONS[..8]).code, "OverLimit");
+        assert_eq!(code(&PERMITTED[..8]).code, "OverLimit");
         assert!(code(&["SendMessage", "DeleteQueue"]).message.contains("Only the queue owner"));
         assert!(code(&["sendmessage"]).message.contains("WSDL"));
 

@@ -7,17 +7,19 @@ use millrace_broker::{BrokerError, Creation, Definition, Kind, NewQueue, Redrive
 use millrace_core::{QueueKey, is_account, is_plain_name, limits};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{
-    Answer, CreateQueue, GetQueueAttributes, GetQueueUrl, Map, QueueOnly, SetQueueAttributes, Text,
+    Action, Answer, CreateQueue, GetQueueAttributes, Map, SetQueueAttributes, Text,
 };
 
 use super::attributes::{self, Attributes};
 use super::policies::RedriveAllowPolicy;
-use super::{Sqs, SqsRequest, error, tags};
+use super::{Sqs, error, tags};
+use crate::principal::Caller;
+use crate::service::Call;
 
 impl Sqs {
     pub(super) async fn create_queue(
         &self,
-        request: &SqsRequest<'_>,
+        call: &Call<'_>,
         input: &CreateQueue<'_>,
     ) -> Result<Answer, ApiError> {
         let name = input.queue_name.as_ref().map(Text::as_str);
@@ -25,11 +27,12 @@ impl Sqs {
         if name.is_empty() {
             return Err(ApiError::invalid_parameter_value("Queue name cannot be empty"));
         }
-        let key = QueueKey::new(&request.caller.region, &request.caller.account, name);
+        let caller = call.caller;
+        let key = QueueKey::new(&caller.region, &caller.principal.account, name);
         let given = pairs(input.attributes.as_ref());
         let tags = tags::check(name, pairs(input.tags.as_ref()), &BTreeMap::new())?;
         let queue = self.create(key, &given, tags).await?;
-        Ok(Answer::CreateQueue { queue_url: self.queue_url(request, queue.key()) })
+        Ok(Answer::CreateQueue { queue_url: self.queue_url(call, queue.key()) })
     }
 
     /// Creates a queue, or finds the one of that name if all given attributes agree with it.
@@ -91,17 +94,12 @@ impl Sqs {
         }
     }
 
-    pub(super) async fn delete_queue(
-        &self,
-        request: &SqsRequest<'_>,
-        input: &QueueOnly<'_>,
-    ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
+    pub(super) async fn delete_queue(&self, queue: &Arc<SharedQueue>) -> Result<Answer, ApiError> {
         // Before the wait for the commit, which a client that leaves cuts short.
         if self.options.recreate_cool_down {
             self.deleted.add(queue.key().clone(), self.broker.now());
         }
-        let deleted = self.broker.delete_queue(&queue).await;
+        let deleted = self.broker.delete_queue(queue).await;
         deleted.map(|()| Answer::Void).map_err(|error| {
             // Otherwise somebody else has deleted it, and its name rests all the same.
             if !matches!(error, BrokerError::QueueDoesNotExist) {
@@ -122,11 +120,13 @@ impl Sqs {
         Ok(())
     }
 
-    pub(super) fn get_queue_url(
+    /// The queue of a GetQueueUrl, by its name and owner.
+    pub(super) fn queue_by_name(
         &self,
-        request: &SqsRequest<'_>,
-        input: &GetQueueUrl<'_>,
-    ) -> Result<Answer, ApiError> {
+        caller: &Caller<'_>,
+        input: &Action<'_>,
+    ) -> Result<Arc<SharedQueue>, ApiError> {
+        let Action::GetQueueUrl(input) = input else { return Err(ApiError::internal_failure()) };
         let name = input.queue_name.as_ref().map(Text::as_str);
         let name = name.filter(|name| !name.is_empty()).ok_or_else(no_name)?;
         let owner = input.queue_owner_aws_account_id.as_ref().map(Text::as_str);
@@ -134,31 +134,27 @@ impl Sqs {
         if owner.is_some_and(|owner| !is_account(owner)) {
             return Err(error::queue_does_not_exist());
         }
-        let caller = request.caller;
-        let account = owner.unwrap_or(&caller.account);
-        let queue = self.broker.queue(&caller.region, account, name);
-        // Whether others have a queue of that name is theirs to tell.
-        let queue = if caller.is_authenticated && account != caller.account {
-            let permitted = queue.filter(|queue| self.check_access(request, queue).is_ok());
-            permitted.ok_or_else(error::queue_is_not_yours)?
-        } else {
-            queue.ok_or_else(error::queue_does_not_exist)?
-        };
-        Ok(Answer::GetQueueUrl { queue_url: self.queue_url(request, queue.key()) })
+        let Caller { principal, region, .. } = caller;
+        let account = owner.unwrap_or(&principal.account);
+        let queue = self.broker.queue(region, account, name);
+        // A caller must not learn that another account has a queue of that name.
+        queue.ok_or_else(|| match principal.is_foreign_to(account) {
+            true => error::queue_is_not_yours(),
+            false => error::queue_does_not_exist(),
+        })
     }
 
     pub(super) async fn get_queue_attributes(
         &self,
-        request: &SqsRequest<'_>,
+        queue: &Arc<SharedQueue>,
         input: &GetQueueAttributes<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let names = input.attribute_names.as_deref().unwrap_or_default();
         if let Some(unknown) = names.iter().find(|name| !attributes::is_known(name)) {
             return Err(error::unknown_attribute(unknown));
         }
-        self.broker.catch_up(&queue).await;
-        let (counts, _) = self.broker.count_messages(&queue);
+        self.broker.catch_up(queue).await;
+        let (counts, _) = self.broker.count_messages(queue);
         let is_wanted =
             |name: &str| names.iter().any(|n| matches!(n.as_str(), "All") || **n == *name);
         let attributes = attributes::values(&queue.definition(), counts, is_wanted);
@@ -167,10 +163,9 @@ impl Sqs {
 
     pub(super) async fn set_queue_attributes(
         &self,
-        request: &SqsRequest<'_>,
+        queue: &Arc<SharedQueue>,
         input: &SetQueueAttributes<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let given = pairs(input.attributes.as_ref());
         if given.is_empty() {
             return Err(ApiError::missing_parameter("Attribute.Name"));
@@ -178,7 +173,7 @@ impl Sqs {
         if let Some((name, _)) = given.iter().find(|(name, _)| attributes::is_read_only(name)) {
             return Err(error::unknown_attribute(name));
         }
-        self.update(&queue, &given, Vec::new()).await?;
+        self.update(queue, &given, Vec::new()).await?;
         Ok(Answer::Void)
     }
 
@@ -211,13 +206,8 @@ impl Sqs {
         self.change(queue, change).await
     }
 
-    pub(super) async fn purge_queue(
-        &self,
-        request: &SqsRequest<'_>,
-        input: &QueueOnly<'_>,
-    ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
-        match self.broker.purge_queue(&queue).await {
+    pub(super) async fn purge_queue(&self, queue: &Arc<SharedQueue>) -> Result<Answer, ApiError> {
+        match self.broker.purge_queue(queue).await {
             Ok(()) => Ok(Answer::Void),
             Err(BrokerError::PurgeInProgress) => {
                 Err(error::purge_queue_in_progress(&queue.key().name))

@@ -1,14 +1,16 @@
 //! ReceiveMessage.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use millrace_broker::{Incoming, Kind, ReceiveRequest};
+use millrace_broker::{Incoming, Kind, ReceiveRequest, SharedQueue};
 use millrace_core::{AttributeDigest, limits};
 use millrace_wire::sqs::{Answer, ReceiveMessage, ReceivedAttribute, ReceivedMessage, Text, Texts};
 use millrace_wire::{ApiError, Unsent};
 
 use super::send::sequence_number;
-use super::{Sqs, SqsRequest, bounded, check, error, trace};
+use super::{Sqs, bounded, check, error, trace};
+use crate::service::Call;
 
 /// System attributes as bits of a request's wish.
 mod wish {
@@ -43,15 +45,15 @@ mod wish {
 impl Sqs {
     pub(super) async fn receive_message(
         &self,
-        request: &SqsRequest<'_>,
+        call: &Call<'_>,
+        queue: &Arc<SharedQueue>,
         input: &ReceiveMessage<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let kind = queue.kind();
         let receive = check_receive(input, kind)?;
-        let incoming = self.broker.receive(&queue, &receive).await;
+        let incoming = self.broker.receive(queue, &receive).await;
         let incoming = incoming.map_err(error::of_broker)?;
-        trace::received(request.span, &incoming);
+        trace::received(call.span, &incoming);
         let names = |list: &Option<Texts<'_>>| {
             list.as_deref().unwrap_or_default().iter().fold(0, |wish, name| wish | wish::of(name))
         };

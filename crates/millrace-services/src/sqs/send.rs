@@ -1,20 +1,40 @@
 //! SendMessage, SendMessageBatch.
 
-use millrace_broker::{Accepted, Kind, NewContent, Outgoing, Settings};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use millrace_broker::{Accepted, Kind, NewContent, Outgoing, Settings, SharedQueue};
 use millrace_core::{AttributeDigest, MessageId, limits, md5_of_each, sha256_hex};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{
     Answer, BatchAnswer, FailedEntry, SendMessage, SendMessageBatch, SentMessage,
 };
 
-use super::check::{Checked, check, check_size};
+use super::check::{Checked, TRACE_HEADER_BYTES, check, check_size};
 use super::side_by_side::md5_beside_others;
-use super::{Asked, Sqs, SqsRequest, batch, error};
+use super::{Asked, Sqs, batch, error};
+use crate::service::Call;
 
 /// Sequence numbers have 20 digits; this is added to the engine's.
 const SEQUENCE_BASE: u128 = 18_850_000_000_000_000_000;
 
 type CheckedEntry<'e> = (&'e SendMessage<'e>, Checked<'e>);
+
+/// The sender, the same for all messages of a request.
+struct Sender<'a> {
+    id: &'a str,
+    /// Of the messages that name none of their own.
+    trace_header: Option<Cow<'a, str>>,
+}
+
+impl<'a> Sender<'a> {
+    fn of(call: &Call<'a>) -> Sender<'a> {
+        let given = call.request.header("x-amzn-trace-id");
+        let given = given.filter(|text| text.len() <= TRACE_HEADER_BYTES).map(Cow::Borrowed);
+        let trace_header = given.or_else(|| call.span.trace_header().map(Cow::Owned));
+        Sender { id: &call.caller.principal.id, trace_header }
+    }
+}
 
 /// A FIFO message's SequenceNumber.
 pub(crate) fn sequence_number(seq: u64) -> u128 {
@@ -24,19 +44,20 @@ pub(crate) fn sequence_number(seq: u64) -> u128 {
 impl Sqs {
     pub(super) async fn send_message(
         &self,
-        request: &SqsRequest<'_>,
+        call: &Call<'_>,
+        queue: &Arc<SharedQueue>,
         input: &SendMessage<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let definition = queue.definition();
         let checked = check(input, &definition.settings, Asked::Alone)?;
         check_size(checked.size_bytes, &definition.settings, Asked::Alone)?;
         let body_md5 = md5_beside_others(checked.body).await;
         let content_id = content_id(&checked, &definition.settings);
         let mut content = Vec::new();
-        new_content(request, &checked, body_md5, content_id.as_deref()).encode(&mut content);
+        new_content(&Sender::of(call), &checked, body_md5, content_id.as_deref())
+            .encode(&mut content);
         let outgoing = outgoing(&checked, content_id.as_deref(), &content);
-        let begun = self.broker.begin_send(&queue, &[outgoing]);
+        let begun = self.broker.begin_send(queue, &[outgoing]);
         // The journal has a copy, and large ones add up while they wait for their commit.
         drop(content);
         let (accepted, ticket) = begun.map_err(error::of_broker)?;
@@ -49,10 +70,10 @@ impl Sqs {
 
     pub(super) async fn send_message_batch(
         &self,
-        request: &SqsRequest<'_>,
+        call: &Call<'_>,
+        queue: &Arc<SharedQueue>,
         input: &SendMessageBatch<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let definition = queue.definition();
         let settings = &definition.settings;
         let entries = input.entries.as_deref().unwrap_or_default();
@@ -66,8 +87,9 @@ impl Sqs {
         let digests = md5_of_each(&bodies);
         let content_ids: Vec<Option<String>> =
             checked.iter().map(|(_, message)| content_id(message, settings)).collect();
+        let sender = Sender::of(call);
         let new: Vec<NewContent<'_>> = (checked.iter().zip(&digests).zip(&content_ids))
-            .map(|(((_, message), md5), id)| new_content(request, message, *md5, id.as_deref()))
+            .map(|(((_, message), md5), id)| new_content(&sender, message, *md5, id.as_deref()))
             .collect();
         // One buffer for all: their stored forms are copied into the journal's a moment later.
         let mut contents = Vec::with_capacity(new.iter().map(NewContent::encoded_bytes).sum());
@@ -81,7 +103,7 @@ impl Sqs {
         let outgoing: Vec<Outgoing<'_>> = (checked.iter().zip(&content_ids).zip(stored))
             .map(|(((_, message), id), content)| outgoing(message, id.as_deref(), content))
             .collect();
-        let begun = self.broker.begin_send(&queue, &outgoing);
+        let begun = self.broker.begin_send(queue, &outgoing);
         drop(contents);
         let (accepted, ticket) = begun.map_err(error::of_broker)?;
         let committed = self.broker.committed(ticket).await;
@@ -166,7 +188,7 @@ fn content_id(checked: &Checked<'_>, settings: &Settings) -> Option<String> {
 
 /// What is stored of a checked message whose body has that digest.
 fn new_content<'r>(
-    request: &'r SqsRequest<'_>,
+    sender: &'r Sender<'_>,
     checked: &Checked<'r>,
     body_md5: [u8; 16],
     content_id: Option<&'r str>,
@@ -175,8 +197,8 @@ fn new_content<'r>(
         body: checked.body,
         body_md5,
         attributes: checked.attributes.clone(),
-        trace_header: checked.trace_header.or(request.trace_header).unwrap_or_default(),
-        sender: &request.caller.sender_id,
+        trace_header: checked.trace_header.or(sender.trace_header.as_deref()).unwrap_or_default(),
+        sender: sender.id,
         deduplication_id: checked.deduplication_id.or(content_id).unwrap_or_default(),
     }
 }

@@ -1,5 +1,7 @@
 //! DeleteMessage, ChangeMessageVisibility and their batches.
 
+use std::sync::Arc;
+
 use millrace_broker::{BrokerError, Handle, SharedQueue};
 use millrace_core::limits;
 use millrace_wire::ApiError;
@@ -8,19 +10,18 @@ use millrace_wire::sqs::{
     DeleteMessageBatch, FailedEntry, Text,
 };
 
-use super::{Asked, Sqs, SqsRequest, batch, bounded, error, required};
+use super::{Asked, Sqs, batch, bounded, error, required};
 
 impl Sqs {
     pub(super) async fn delete_message(
         &self,
-        request: &SqsRequest<'_>,
+        queue: &Arc<SharedQueue>,
         input: &DeleteMessage<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         // As recorded of Amazon, the name of no parameter.
         required(input.receipt_handle.as_ref(), "MessageHandle")?;
-        let (text, handle) = self.handle(&queue, input.receipt_handle.as_ref(), Asked::Alone)?;
-        let outcomes = self.broker.delete(&queue, &[handle]).await;
+        let (text, handle) = self.handle(queue, input.receipt_handle.as_ref(), Asked::Alone)?;
+        let outcomes = self.broker.delete(queue, &[handle]).await;
         let outcomes = outcomes.map_err(error::of_broker)?;
         for outcome in outcomes {
             outcome.map_err(|error| error::of_handle(error, text, Asked::Alone))?;
@@ -30,16 +31,15 @@ impl Sqs {
 
     pub(super) async fn delete_message_batch(
         &self,
-        request: &SqsRequest<'_>,
+        queue: &Arc<SharedQueue>,
         input: &DeleteMessageBatch<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let entries = input.entries.as_deref().unwrap_or_default();
         batch::check(entries.iter().map(|e| e.id.as_ref()), "DeleteMessageBatchRequestEntry")?;
         let mut failed = Vec::new();
         let (mut ids, mut handles) = (Vec::with_capacity(10), Vec::with_capacity(10));
         for entry in entries {
-            match self.handle(&queue, entry.receipt_handle.as_ref(), Asked::InBatch) {
+            match self.handle(queue, entry.receipt_handle.as_ref(), Asked::InBatch) {
                 Ok((text, handle)) => {
                     ids.push((entry.id.as_ref(), text));
                     handles.push(handle);
@@ -47,7 +47,7 @@ impl Sqs {
                 Err(error) => failed.push(batch::failed(entry.id.as_ref(), error)),
             }
         }
-        let outcomes = self.broker.delete(&queue, &handles).await;
+        let outcomes = self.broker.delete(queue, &handles).await;
         let outcomes = outcomes.map_err(error::of_broker)?;
         let refusal = |error, text| error::of_handle(error, text, Asked::InBatch);
         Ok(Answer::DeleteMessageBatch(sort(ids, outcomes, failed, refusal)))
@@ -55,16 +55,15 @@ impl Sqs {
 
     pub(super) async fn change_message_visibility(
         &self,
-        request: &SqsRequest<'_>,
+        queue: &Arc<SharedQueue>,
         input: &ChangeMessageVisibility<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let timeout = input
             .visibility_timeout
             .ok_or_else(|| ApiError::missing_parameter("VisibilityTimeout"))?;
-        let (text, handle) = self.handle(&queue, input.receipt_handle.as_ref(), Asked::Alone)?;
+        let (text, handle) = self.handle(queue, input.receipt_handle.as_ref(), Asked::Alone)?;
         let timeout_s = check_timeout(timeout)?;
-        let outcomes = self.broker.change_visibility(&queue, &[(handle, timeout_s)]).await;
+        let outcomes = self.broker.change_visibility(queue, &[(handle, timeout_s)]).await;
         let outcomes = outcomes.map_err(error::of_broker)?;
         for outcome in outcomes {
             outcome.map_err(|error| not_changed(error, text, timeout_s, Asked::Alone))?;
@@ -74,17 +73,16 @@ impl Sqs {
 
     pub(super) async fn change_message_visibility_batch(
         &self,
-        request: &SqsRequest<'_>,
+        queue: &Arc<SharedQueue>,
         input: &ChangeMessageVisibilityBatch<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let entries = input.entries.as_deref().unwrap_or_default();
         let ids = entries.iter().map(|entry| entry.id.as_ref());
         batch::check(ids, "ChangeMessageVisibilityBatchRequestEntry")?;
         let mut failed = Vec::new();
         let (mut ids, mut changes) = (Vec::with_capacity(10), Vec::with_capacity(10));
         for entry in entries {
-            let handle = self.handle(&queue, entry.receipt_handle.as_ref(), Asked::InBatch);
+            let handle = self.handle(queue, entry.receipt_handle.as_ref(), Asked::InBatch);
             let change = handle.and_then(|handle| {
                 let timeout = entry.visibility_timeout;
                 let timeout =
@@ -99,7 +97,7 @@ impl Sqs {
                 Err(error) => failed.push(batch::failed(entry.id.as_ref(), error)),
             }
         }
-        let outcomes = self.broker.change_visibility(&queue, &changes).await;
+        let outcomes = self.broker.change_visibility(queue, &changes).await;
         let outcomes = outcomes.map_err(error::of_broker)?;
         let refusal =
             |error, (text, timeout_s)| not_changed(error, text, timeout_s, Asked::InBatch);

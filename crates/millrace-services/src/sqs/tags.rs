@@ -1,22 +1,22 @@
 //! TagQueue, UntagQueue, ListQueueTags (developer guide, "Cost allocation tags").
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use millrace_broker::Definition;
+use millrace_broker::{Definition, SharedQueue};
 use millrace_core::limits;
 use millrace_wire::ApiError;
-use millrace_wire::sqs::{Answer, QueueOnly, TagQueue, UntagQueue};
+use millrace_wire::sqs::{Answer, TagQueue, UntagQueue};
 
+use super::Sqs;
 use super::queues::pairs;
-use super::{Sqs, SqsRequest};
 
 impl Sqs {
     pub(super) async fn tag_queue(
         &self,
-        request: &SqsRequest<'_>,
+        queue: &Arc<SharedQueue>,
         input: &TagQueue<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         if input.tags.as_ref().is_none_or(|tags| tags.0.is_empty()) {
             return Err(ApiError::missing_parameter("Tags"));
         }
@@ -25,16 +25,15 @@ impl Sqs {
             definition.tags = check(name, pairs(input.tags.as_ref()), &definition.tags)?;
             Ok(())
         };
-        self.change(&queue, change).await?;
+        self.change(queue, change).await?;
         Ok(Answer::Void)
     }
 
     pub(super) async fn untag_queue(
         &self,
-        request: &SqsRequest<'_>,
+        queue: &Arc<SharedQueue>,
         input: &UntagQueue<'_>,
     ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
         let keys = input.tag_keys.as_ref();
         let keys = keys.ok_or_else(|| ApiError::missing_parameter("TagKeys"))?;
         if keys.is_empty() || !keys.iter().all(|key| has_key_length(key)) {
@@ -44,18 +43,13 @@ impl Sqs {
             definition.tags.retain(|tag, _| !keys.iter().any(|key| key.as_str() == tag));
             Ok(())
         };
-        self.change(&queue, change).await?;
+        self.change(queue, change).await?;
         Ok(Answer::Void)
     }
 
-    pub(super) fn list_queue_tags(
-        &self,
-        request: &SqsRequest<'_>,
-        input: &QueueOnly<'_>,
-    ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
+    pub(super) fn list_queue_tags(&self, queue: &Arc<SharedQueue>) -> Answer {
         let tags = queue.definition().tags.clone().into_iter().collect();
-        Ok(Answer::ListQueueTags { tags })
+        Answer::ListQueueTags { tags }
     }
 }
 

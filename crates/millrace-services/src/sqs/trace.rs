@@ -52,12 +52,6 @@ fn is_short(name: &str) -> bool {
     name.len() <= limits::QUEUE_NAME_CHARS
 }
 
-/// The AWSTraceHeader of messages whose sender gives none.
-pub(super) fn header_of_messages(span: &RequestSpan, action: &Action<'_>) -> Option<String> {
-    let is_send = matches!(action, Action::SendMessage(_) | Action::SendMessageBatch(_));
-    if is_send { span.trace_header() } else { None }
-}
-
 /// What is known only afterwards.
 pub(super) fn answered(span: &RequestSpan, answer: &Answer) {
     if let Answer::SendMessage(sent) = answer

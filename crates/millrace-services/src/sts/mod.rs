@@ -4,49 +4,80 @@
 
 mod identity;
 
-use millrace_wire::codec::{self, Envelope, Structure};
-use millrace_wire::protocol::{Protocol, ServiceName, Target};
-use millrace_wire::query::Parameters;
-use millrace_wire::{ApiError, Request, Response};
+use std::convert::Infallible;
 
-use crate::access_keys::AccessKeys;
-use crate::auth::Caller;
+use millrace_wire::codec::{self, Envelope, Structure};
+use millrace_wire::protocol::{NOTHING, Protocol, ServiceMetadata, Target};
+use millrace_wire::query::Parameters;
+use millrace_wire::sts::CallerIdentity;
+use millrace_wire::{ApiError, Response};
+
+use crate::service::{Action, AwsService, Call, unknown_action};
 use identity::identity;
 
+static SERVICE: ServiceMetadata = ServiceMetadata {
+    name: "sts",
+    title: "STS",
+    scope: "sts",
+    target_prefix: Some("AWSSecurityTokenServiceV20110615"),
+    versions: &["2011-06-15"],
+    protocols: &[Protocol::Json, Protocol::Query, Protocol::QueryAsJson],
+    clue_actions: &["AssumeRole", "GetAccessKeyInfo", "GetCallerIdentity", "GetSessionToken"],
+    xml_namespace: "https://sts.amazonaws.com/doc/2011-06-15/",
+    ..NOTHING
+};
+
 /// The actions that are answered.
-pub(crate) const ACTIONS: [&str; 1] = ["GetCallerIdentity"];
+static ACTIONS: [Action<Sts>; 1] = [Action::new("GetCallerIdentity", ())];
 
 /// The service.
-pub(crate) struct Sts {
-    access_keys: AccessKeys,
-}
+pub(crate) struct Sts;
 
-impl Sts {
-    pub(crate) fn new(access_keys: AccessKeys) -> Sts {
-        Sts { access_keys }
+impl AwsService for Sts {
+    const METADATA: &'static ServiceMetadata = &SERVICE;
+    const ACTIONS: &'static [Action<Sts>] = &ACTIONS;
+
+    type Input<'a> = ();
+    type Answer = CallerIdentity;
+    type Names = ();
+    type Resource = Infallible;
+
+    /// The action takes no parameters, but what is no structure was meant for another.
+    fn decode<'a>(
+        &self,
+        call: &Call<'a>,
+        parameters: &'a mut Parameters<'_>,
+    ) -> Result<(), ApiError> {
+        codec::decode(call.target.protocol, parameters, call.request.body, |_| Ok(()))
     }
 
-    pub(crate) fn call(
+    fn find(&self, (): (), _: &Call<'_>, _: &()) -> Result<Option<Infallible>, ApiError> {
+        Ok(None)
+    }
+
+    async fn act<'a>(
         &self,
-        request: &Request<'_>,
-        target: &Target<'_>,
-        parameters: &Parameters<'_>,
-        (caller, request_id): (&Caller<'_>, &str),
-    ) -> Result<Response, ApiError> {
-        let Target { protocol, .. } = *target;
-        if !ACTIONS.contains(&&*target.action) {
-            return Err(match protocol {
-                Protocol::Json | Protocol::Cbor => ApiError::unknown_operation(),
-                Protocol::Query | Protocol::QueryAsJson => {
-                    let version = parameters.get("Version").unwrap_or("NO_VERSION_SPECIFIED");
-                    ApiError::no_such_operation(&target.action, version)
-                }
-            });
+        call: &Call<'a>,
+        _: &(),
+        _: Option<Infallible>,
+    ) -> Result<CallerIdentity, ApiError> {
+        Ok(identity(call.caller))
+    }
+
+    fn encode(&self, call: &Call<'_>, identity: CallerIdentity) -> Response {
+        let Target { protocol, action, .. } = call.target;
+        let (service, request_id) = (&SERVICE, call.request_id);
+        let result = identity.members().into_node();
+        Envelope { service, protocol: *protocol, action, request_id }.response(Some(&result))
+    }
+
+    fn unknown_action(target: &Target<'_>, parameters: &Parameters<'_>) -> ApiError {
+        match target.protocol {
+            Protocol::Json | Protocol::Cbor => unknown_action(target),
+            Protocol::Query | Protocol::QueryAsJson => {
+                let version = parameters.get("Version").unwrap_or("NO_VERSION_SPECIFIED");
+                ApiError::no_such_operation(&target.action, version)
+            }
         }
-        // The action takes no parameters, but what is no structure was meant for another.
-        codec::decode(protocol, parameters, request.body, |_| Ok(()))?;
-        let result = identity(caller, &self.access_keys.all()).members().into_node();
-        let (service, action) = (ServiceName::Sts, &*target.action);
-        Ok(Envelope { service, protocol, action, request_id }.response(Some(&result)))
     }
 }

@@ -14,18 +14,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use millrace_broker::Broker;
+use millrace_wire::protocol::Protocol;
 use millrace_wire::sigv4::equal_in_constant_time;
-use millrace_wire::{ApiError, Request, Response};
+use millrace_wire::{ApiError, Request, Response, Tenant, sqs};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 
 use crate::cloudwatch::Monitor;
+use crate::service::Boxed;
+use crate::table::Branch;
 pub use exposition::resident_bytes;
 use format::Format;
 use queues::QueueSeries;
 pub use requests::ActionCounts;
-pub(crate) use requests::{RequestCounts, known_action};
+pub(crate) use requests::RequestCounts;
 pub use series::Series;
 
 /// What of `/metrics` is a matter of configuration.
@@ -63,16 +66,22 @@ pub(crate) struct Telemetry {
     registry: Arc<Registry>,
     monitor: Arc<Monitor>,
     options: MetricsOptions,
+    is_open: bool,
+}
+
+/// The sources of the figures that are scraped.
+pub(crate) struct Sources {
+    pub broker: Arc<Broker>,
+    pub monitor: Arc<Monitor>,
+    pub requests: Arc<RequestCounts>,
+    /// Those of another floor.
+    pub further: Option<Box<dyn Collector>>,
 }
 
 impl Telemetry {
-    pub(crate) fn new(
-        broker: Arc<Broker>,
-        monitor: Arc<Monitor>,
-        requests: Arc<RequestCounts>,
-        figures: Option<Box<dyn Collector>>,
-        options: MetricsOptions,
-    ) -> Telemetry {
+    /// `is_open`: requests are not authenticated.
+    pub(crate) fn new(sources: Sources, options: MetricsOptions, is_open: bool) -> Telemetry {
+        let Sources { broker, monitor, requests, further } = sources;
         let mut registry = Registry::default();
         let queues = QueueSeries {
             broker: broker.clone(),
@@ -83,20 +92,15 @@ impl Telemetry {
         registry.register_collector(Box::new(requests));
         let server = exposition::Server { broker, monitor: monitor.clone() };
         registry.register_collector(Box::new(server));
-        if let Some(figures) = figures {
-            registry.register_collector(figures);
+        if let Some(further) = further {
+            registry.register_collector(further);
         }
-        Telemetry { registry: Arc::new(registry), monitor, options }
+        Telemetry { registry: Arc::new(registry), monitor, options, is_open }
     }
 
-    /// Answers a scrape. `is_open`: requests are not authenticated.
-    pub(crate) async fn answer(
-        &self,
-        request: &Request<'_>,
-        is_open: bool,
-    ) -> Result<Response, ApiError> {
+    async fn scrape(&self, request: &Request<'_>) -> Result<Response, ApiError> {
         let is_allowed = match &self.options.token {
-            None => is_open,
+            None => self.is_open,
             Some(token) => request
                 .header("authorization")
                 .and_then(|value| value.strip_prefix("Bearer "))
@@ -127,5 +131,21 @@ impl Telemetry {
             ApiError::internal_failure()
         })?;
         Ok(Response::new(200, format.content_type(), text))
+    }
+}
+
+impl Branch for Telemetry {
+    fn takes(&self, request: &Request<'_>) -> bool {
+        request.path == "/metrics" && matches!(request.method, "GET" | "HEAD")
+    }
+
+    fn answer<'a>(&'a self, request: &'a Request<'a>, request_id: &'a str) -> Boxed<'a, Response> {
+        Box::pin(async move {
+            let answer = self.scrape(request).await;
+            let mut response = answer
+                .unwrap_or_else(|error| error.response(&sqs::SERVICE, Protocol::Json, request_id));
+            response.admitted = (response.status == 200).then_some(Tenant::EVERYBODY);
+            response
+        })
     }
 }

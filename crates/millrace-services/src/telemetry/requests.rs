@@ -4,17 +4,16 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use millrace_wire::protocol::ServiceName;
-use millrace_wire::{cloudwatch, sqs};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use super::series::Series;
-use crate::sts;
+use crate::table::Row;
 
 /// Threads beyond share cells.
 const SHARDS: usize = 16;
@@ -26,9 +25,8 @@ const BOUNDS_S: [f64; 16] = [
 ];
 const BUCKETS: usize = BOUNDS_S.len() + 1;
 
-/// Those of CloudWatch, of SQS and of STS, and whatever else is asked for.
-const KINDS: usize = cloudwatch::ACTIONS.len() + sqs::ACTIONS.len() + sts::ACTIONS.len() + 1;
-const OTHER: usize = KINDS - 1;
+/// Service and action of what is not in the table.
+const OTHER: (&str, &str) = ("other", "other");
 
 /// What became of a request, by the hundreds of its status.
 const OUTCOMES: [&str; 3] = ["success", "client_error", "server_error"];
@@ -53,16 +51,16 @@ thread_local! {
 
 /// Counts of all requests of the services.
 pub(crate) struct RequestCounts {
-    shards: Box<[Shard]>,
+    /// Service and name of each action of the table, by its number; the last are all others.
+    actions: Vec<(&'static str, &'static str)>,
+    /// Made when a thread first counts.
+    shards: [OnceLock<Box<[Counts]>>; SHARDS],
     next_shard: AtomicUsize,
 }
 
-/// The counts of one thread, on cache lines of their own.
-#[repr(align(128))]
-struct Shard([Counts; KINDS]);
-
-/// The counts of one action.
+/// The counts of one action and thread, on cache lines of their own.
 #[derive(Default)]
+#[repr(align(128))]
 struct Counts {
     buckets: [AtomicU64; BUCKETS],
     duration_us: AtomicU64,
@@ -78,21 +76,27 @@ struct Sums {
 }
 
 impl RequestCounts {
-    pub(crate) fn new() -> RequestCounts {
-        let shard = |_| Shard(std::array::from_fn(|_| Counts::default()));
-        RequestCounts { shards: (0..SHARDS).map(shard).collect(), next_shard: AtomicUsize::new(0) }
+    /// Counts the actions of these rows.
+    pub(crate) fn new(rows: &[Row]) -> RequestCounts {
+        let of_row = |row: &Row| {
+            let service = row.metadata.name;
+            row.actions.iter().map(move |action| (service, *action)).collect::<Vec<_>>()
+        };
+        let actions = rows.iter().flat_map(of_row).chain([OTHER]).collect();
+        let shards = std::array::from_fn(|_| OnceLock::new());
+        RequestCounts { actions, shards, next_shard: AtomicUsize::new(0) }
     }
 
-    /// Counts a request that was answered.
-    pub(crate) fn add(&self, service: ServiceName, action: &str, status: u16, took: Duration) {
+    /// Counts a request that was answered, for the action of that number in the table.
+    pub(crate) fn add(&self, action: Option<usize>, status: u16, took: Duration) {
         let shard = SHARD.get().unwrap_or_else(|| {
             let shard = self.next_shard.fetch_add(1, Relaxed) % SHARDS;
             SHARD.set(Some(shard));
             shard
         });
-        let kind = kind(service, action);
-        let counts = self.shards.get(shard).and_then(|shard| shard.0.get(kind));
-        let Some(counts) = counts else { return };
+        let Some(shard) = self.shards.get(shard) else { return };
+        let shard = shard.get_or_init(|| self.actions.iter().map(|_| Counts::default()).collect());
+        let Some(counts) = shard.get(action.unwrap_or(self.actions.len() - 1)) else { return };
         let seconds = took.as_secs_f64();
         let bucket = BOUNDS_S.partition_point(|bound| *bound < seconds);
         if let Some(bucket) = counts.buckets.get(bucket) {
@@ -121,13 +125,10 @@ impl RequestCounts {
 
     /// Service, action and sums of those that were asked for.
     fn sums(&self) -> Vec<(&'static str, &'static str, Sums)> {
-        let names = cloudwatch::ACTIONS.map(|action| ("cloudwatch", action)).into_iter();
-        let names = names.chain(sqs::ACTIONS.map(|action| ("sqs", action)));
-        let names = names.chain(sts::ACTIONS.map(|action| ("sts", action)));
-        let names = names.chain([("other", "other")]);
-        let of = |kind: usize| {
+        let of = |number: usize| {
             let mut sums = Sums::default();
-            for counts in self.shards.iter().filter_map(|shard| shard.0.get(kind)) {
+            let shards = self.shards.iter().filter_map(OnceLock::get);
+            for counts in shards.filter_map(|shard| shard.get(number)) {
                 for (sum, count) in sums.buckets.iter_mut().zip(&counts.buckets) {
                     *sum += count.load(Relaxed);
                 }
@@ -138,38 +139,9 @@ impl RequestCounts {
             }
             sums
         };
-        let all = names.enumerate().map(|(kind, (service, action))| (service, action, of(kind)));
+        let all = self.actions.iter().enumerate();
+        let all = all.map(|(number, (service, action))| (*service, *action, of(number)));
         all.filter(|(_, _, sums)| sums.outcomes.iter().any(|count| *count > 0)).collect()
-    }
-}
-
-/// The place of an action among all kinds.
-fn kind(service: ServiceName, action: &str) -> usize {
-    let (first, actions) = actions(service);
-    // One after the other: most differ in their length already.
-    let place = actions.iter().position(|name| *name == action);
-    place.map_or(OTHER, |place| first + place)
-}
-
-/// The actions of a service, and the kind of the first.
-fn actions(service: ServiceName) -> (usize, &'static [&'static str]) {
-    match service {
-        ServiceName::CloudWatch => (0, &cloudwatch::ACTIONS),
-        ServiceName::Sqs | ServiceName::Unknown => (cloudwatch::ACTIONS.len(), &sqs::ACTIONS),
-        ServiceName::Sts => (cloudwatch::ACTIONS.len() + sqs::ACTIONS.len(), &sts::ACTIONS),
-        _ => (OTHER, &[]),
-    }
-}
-
-/// Service, as AWS writes it, and action of a span. Whatever does not exist is `other`, so that
-/// clients cannot make up names.
-pub(crate) fn known_action(service: ServiceName, action: &str) -> (&'static str, &'static str) {
-    let (_, actions) = actions(service);
-    match (service, actions.iter().find(|name| **name == action)) {
-        (_, None) => ("other", "other"),
-        (ServiceName::CloudWatch, Some(action)) => ("CloudWatch", action),
-        (ServiceName::Sts, Some(action)) => ("STS", action),
-        (_, Some(action)) => ("SQS", action),
     }
 }
 
@@ -211,29 +183,22 @@ impl Collector for RequestCounts {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    #[test]
-    fn actions_are_found() {
-        let alarms = cloudwatch::ACTIONS.map(|action| kind(ServiceName::CloudWatch, action));
-        let queues = sqs::ACTIONS.map(|action| kind(ServiceName::Sqs, action));
-        let identities = sts::ACTIONS.map(|action| kind(ServiceName::Sts, action));
-        assert!(alarms.into_iter().chain(queues).chain(identities).eq(0..OTHER));
-        assert_eq!(kind(ServiceName::Sqs, "Nonsense"), OTHER);
-        assert_eq!(kind(ServiceName::Sns, "Publish"), OTHER);
-    }
+    use super::*;
+    use crate::sts::Sts;
 
     #[test]
     fn threads_count_together() {
-        let counts = RequestCounts::new();
+        let counts = RequestCounts::new(&[Row::of(Arc::new(Sts))]);
         std::thread::scope(|scope| {
             for _ in 0..20 {
                 scope.spawn(|| {
                     for _ in 0..10 {
                         let took = Duration::from_micros(700);
-                        counts.add(ServiceName::Sqs, "SendMessage", 200, took);
+                        counts.add(Some(0), 200, took);
                     }
-                    counts.add(ServiceName::Sqs, "SendMessage", 400, Duration::from_secs(30));
+                    counts.add(Some(0), 400, Duration::from_secs(30));
                 });
             }
         });
@@ -242,7 +207,7 @@ mod tests {
 
         assert_eq!(sums.len(), 1);
         let (service, action, sums) = sums[0];
-        assert_eq!((service, action), ("sqs", "SendMessage"));
+        assert_eq!((service, action), ("sts", "GetCallerIdentity"));
         assert_eq!(sums.outcomes, [200, 20, 0]);
         assert_eq!((sums.buckets[3], sums.buckets[BUCKETS - 1]), (200, 20));
         assert_eq!(sums.duration_us, 200 * 700 + 20 * 30_000_000);

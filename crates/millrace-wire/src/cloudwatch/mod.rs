@@ -3,12 +3,14 @@
 
 mod answers;
 mod requests;
+mod service;
 
 pub use answers::*;
 pub use requests::*;
+pub use service::SERVICE;
 
 use crate::codec::{self, Envelope};
-use crate::protocol::{Protocol, ServiceName, Target};
+use crate::protocol::{Protocol, Target};
 use crate::query::Parameters;
 use crate::{ApiError, Response};
 
@@ -34,6 +36,6 @@ pub fn decode(
 
 /// The answer to `action` as it goes out.
 pub fn response(answer: &Answer, action: &str, protocol: Protocol, request_id: &str) -> Response {
-    let service = ServiceName::CloudWatch;
+    let service = &SERVICE;
     Envelope { service, protocol, action, request_id }.response(answer.node().as_ref())
 }

@@ -5,7 +5,7 @@ use super::xml::{self, put_parts};
 use super::{cbor, json};
 use crate::Response;
 use crate::escape::{json_string, xml_text};
-use crate::protocol::{Protocol, ServiceName};
+use crate::protocol::{ErrorXml, Protocol, ServiceMetadata};
 
 /// SimpleDB: machine hours of a small request.
 pub(crate) const BOX_USAGE: &str = "0.0000219907";
@@ -13,7 +13,7 @@ pub(crate) const BOX_USAGE: &str = "0.0000219907";
 /// What an answer says apart from its result.
 #[derive(Clone, Copy, Debug)]
 pub struct Envelope<'a> {
-    pub service: ServiceName,
+    pub service: &'a ServiceMetadata,
     pub protocol: Protocol,
     pub action: &'a str,
     pub request_id: &'a str,
@@ -27,8 +27,7 @@ impl Envelope<'_> {
         let node = result.unwrap_or(&empty);
         let mut body = Vec::with_capacity(1024);
         match protocol {
-            // KMS says nothing at all then.
-            Protocol::Json if result.is_none() && service == ServiceName::Kms => {}
+            Protocol::Json if result.is_none() && service.has_empty_json => {}
             Protocol::Json => json::put(node, &mut body),
             Protocol::Cbor => cbor::put(node, &mut body),
             Protocol::Query => self.put_xml(result, &mut body),
@@ -50,16 +49,16 @@ impl Envelope<'_> {
 
     fn put_xml(&self, result: Option<&Node>, out: &mut Vec<u8>) {
         let Envelope { service, action, request_id, .. } = *self;
-        put_parts(out, &["<", action, "Response xmlns=\"", service.xml_namespace(), "\">"]);
+        put_parts(out, &["<", action, "Response xmlns=\"", service.xml_namespace, "\">"]);
         if let Some(node) = result {
             put_parts(out, &["<", action, "Result>"]);
-            xml::put(node, service.xml_fractions(), out);
+            xml::put(node, service.xml_fractions, out);
             put_parts(out, &["</", action, "Result>"]);
         }
         put_parts(out, &["<ResponseMetadata><RequestId>"]);
         xml_text(out, request_id.as_bytes());
         put_parts(out, &["</RequestId>"]);
-        if service == ServiceName::SimpleDb {
+        if service.error_xml == ErrorXml::WithBoxUsage {
             put_parts(out, &["<BoxUsage>", BOX_USAGE, "</BoxUsage>"]);
         }
         put_parts(out, &["</ResponseMetadata></", action, "Response>"]);

@@ -36,4 +36,4 @@ pub use input::{Input, decode};
 pub use node::Node;
 pub use scalar::{Blob, Time};
 pub use value::{Member, Structure, Value};
-pub(crate) use xml::Fractions;
+pub use xml::Fractions;

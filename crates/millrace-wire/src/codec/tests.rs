@@ -6,7 +6,7 @@ use super::input::STRUCTURES_MAX;
 use super::toy::{Part, Toy};
 use super::*;
 use crate::ApiError;
-use crate::protocol::{Protocol, ServiceName};
+use crate::protocol::{Protocol, ServiceMetadata, UNSERVED};
 use crate::query::Parameters;
 
 fn part(key: &str, values: &[i64]) -> Part {
@@ -118,11 +118,16 @@ fn refusal<T: Structure>(protocol: Protocol, body: &[u8]) -> String {
     }
 }
 
-fn written(service: ServiceName, protocol: Protocol, result: Option<&Node>) -> Vec<u8> {
+/// A service that is not served yet.
+fn named(name: &str) -> &'static ServiceMetadata {
+    UNSERVED.iter().find(|service| service.name == name).unwrap()
+}
+
+fn written(service: &ServiceMetadata, protocol: Protocol, result: Option<&Node>) -> Vec<u8> {
     Envelope { service, protocol, action: "Play", request_id: "id-1" }.response(result).body
 }
 
-fn written_text(service: ServiceName, protocol: Protocol, result: Option<&Node>) -> String {
+fn written_text(service: &ServiceMetadata, protocol: Protocol, result: Option<&Node>) -> String {
     String::from_utf8(written(service, protocol, result)).unwrap()
 }
 
@@ -130,7 +135,7 @@ fn written_text(service: ServiceName, protocol: Protocol, result: Option<&Node>)
 fn every_kind_of_member_is_read_and_written_in_every_protocol() {
     let toy = toy();
     let node = toy.members().into_node();
-    let of = |protocol| written(ServiceName::CloudWatch, protocol, Some(&node));
+    let of = |protocol| written(&crate::cloudwatch::SERVICE, protocol, Some(&node));
 
     assert_eq!(read::<Toy>(Protocol::Json, JSON.as_bytes()), Ok(toy.clone()));
     assert_eq!(str::from_utf8(&of(Protocol::Json)), Ok(JSON));
@@ -161,12 +166,9 @@ fn what_is_absent_is_left_out_or_is_the_default() {
         assert_eq!(read::<Part>(protocol, body), Ok(Part::default()));
     }
     let node = Toy::default().members().into_node();
-    assert_eq!(written(ServiceName::Sns, Protocol::Json, Some(&node)), b"{}");
+    assert_eq!(written(named("sns"), Protocol::Json, Some(&node)), b"{}");
     let node = Part::default().members().into_node();
-    assert_eq!(
-        written(ServiceName::Sns, Protocol::Json, Some(&node)),
-        br#"{"Key":"","Values":[]}"#
-    );
+    assert_eq!(written(named("sns"), Protocol::Json, Some(&node)), br#"{"Key":"","Values":[]}"#);
 }
 
 #[test]
@@ -192,9 +194,8 @@ fn envelopes_are_those_of_the_service() {
     let metadata =
         "<ResponseMetadata><RequestId>id-1</RequestId></ResponseMetadata></PlayResponse>";
     for (service, xmlns) in [
-        (ServiceName::Sns, "http://sns.amazonaws.com/doc/2010-03-31/"),
-        (ServiceName::Iam, "https://iam.amazonaws.com/doc/2010-05-08/"),
-        (ServiceName::Sts, "https://sts.amazonaws.com/doc/2011-06-15/"),
+        (named("sns"), "http://sns.amazonaws.com/doc/2010-03-31/"),
+        (named("iam"), "https://iam.amazonaws.com/doc/2010-05-08/"),
     ] {
         let root = format!("<PlayResponse xmlns=\"{xmlns}\">");
         assert_eq!(written_text(service, Protocol::Query, None), format!("{root}{metadata}"));
@@ -204,16 +205,16 @@ fn envelopes_are_those_of_the_service() {
         );
     }
     assert_eq!(
-        written_text(ServiceName::SimpleDb, Protocol::Query, None),
+        written_text(named("simpledb"), Protocol::Query, None),
         "<PlayResponse xmlns=\"http://sdb.amazonaws.com/doc/2009-04-15/\"><ResponseMetadata>\
          <RequestId>id-1</RequestId><BoxUsage>0.0000219907</BoxUsage></ResponseMetadata>\
          </PlayResponse>"
     );
-    assert_eq!(written(ServiceName::CloudWatch, Protocol::Cbor, None), b"\xa0");
-    assert_eq!(written(ServiceName::CloudWatch, Protocol::Json, None), b"{}");
-    assert_eq!(written(ServiceName::Kms, Protocol::Json, None), b"");
+    assert_eq!(written(&crate::cloudwatch::SERVICE, Protocol::Cbor, None), b"\xa0");
+    assert_eq!(written(&crate::cloudwatch::SERVICE, Protocol::Json, None), b"{}");
+    assert_eq!(written(named("kms"), Protocol::Json, None), b"");
     let envelope = Envelope {
-        service: ServiceName::Kms,
+        service: named("kms"),
         protocol: Protocol::Json,
         action: "Play",
         request_id: "id-1",
@@ -223,7 +224,7 @@ fn envelopes_are_those_of_the_service() {
     assert_eq!(response.content_type, "application/x-amz-json-1.1");
     // CloudFormation always says the milliseconds.
     let toy = Toy { time: Some(Time(0)), ..Toy::default() }.members().into_node();
-    let text = written_text(ServiceName::CloudFormation, Protocol::Query, Some(&toy));
+    let text = written_text(named("cloudformation"), Protocol::Query, Some(&toy));
     assert!(text.contains("<Time>1970-01-01T00:00:00.000Z</Time>"), "{text}");
 }
 

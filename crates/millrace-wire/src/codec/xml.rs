@@ -7,7 +7,7 @@ use crate::{base64_text, date};
 
 /// What is said of times beyond the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fractions {
+pub enum Fractions {
     /// Milliseconds, unless they are none.
     AsNeeded,
     Always,

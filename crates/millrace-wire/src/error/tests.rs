@@ -1,4 +1,6 @@
 use super::*;
+use crate::protocol::SIMPLE_DB;
+use crate::{cloudwatch, sqs};
 
 fn missing_queue() -> ApiError {
     ApiError {
@@ -72,7 +74,7 @@ fn errors_of_the_front_end_have_the_codes_of_aws() {
 
 #[test]
 fn json_errors_carry_the_typed_name_and_the_legacy_code() {
-    let response = missing_queue().response(ServiceName::Sqs, Protocol::Json, "id-1");
+    let response = missing_queue().response(&sqs::SERVICE, Protocol::Json, "id-1");
 
     assert_eq!(response.status, 400);
     assert_eq!(response.content_type, "application/x-amz-json-1.0");
@@ -89,8 +91,9 @@ fn json_errors_carry_the_typed_name_and_the_legacy_code() {
 
 #[test]
 fn xml_errors_carry_the_legacy_code_and_for_sqs_a_detail() {
-    let sqs = missing_queue().response(ServiceName::Sqs, Protocol::Query, "id-1");
-    let sts = ApiError::access_denied("a <b>\r").response(ServiceName::Sts, Protocol::Query, "2");
+    let sqs = missing_queue().response(&sqs::SERVICE, Protocol::Query, "id-1");
+    let other =
+        ApiError::access_denied("a <b>\r").response(&cloudwatch::SERVICE, Protocol::Query, "2");
 
     assert_eq!(sqs.content_type, "text/xml");
     assert!(sqs.headers.is_empty());
@@ -102,8 +105,8 @@ fn xml_errors_carry_the_legacy_code_and_for_sqs_a_detail() {
          <RequestId>id-1</RequestId></ErrorResponse>"
     );
     assert_eq!(
-        body(&sts),
-        "<?xml version=\"1.0\"?><ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\
+        body(&other),
+        "<?xml version=\"1.0\"?><ErrorResponse xmlns=\"http://monitoring.amazonaws.com/doc/2010-08-01/\">\
          <Error><Type>Sender</Type><Code>AccessDenied</Code><Message>a &lt;b&gt;&#xD;</Message></Error>\
          <RequestId>2</RequestId></ErrorResponse>"
     );
@@ -116,7 +119,7 @@ fn only_one_message_has_other_words_in_the_query_protocol() {
         ApiError { message: "Another.".into(), ..missing_queue() },
         ApiError::invalid_parameter_value(message),
     ] {
-        let response = error.response(ServiceName::Sqs, Protocol::QueryAsJson, "id-1");
+        let response = error.response(&sqs::SERVICE, Protocol::QueryAsJson, "id-1");
         assert!(body(&response).contains(&*error.message), "{}", body(&response));
     }
 }
@@ -124,7 +127,7 @@ fn only_one_message_has_other_words_in_the_query_protocol() {
 #[test]
 fn query_errors_are_json_if_asked_for() {
     let error = ApiError::internal_failure();
-    let response = error.response(ServiceName::Sqs, Protocol::QueryAsJson, "id-1");
+    let response = error.response(&sqs::SERVICE, Protocol::QueryAsJson, "id-1");
 
     assert_eq!(response.status, 500);
     assert_eq!(response.content_type, "application/json");
@@ -137,7 +140,7 @@ fn query_errors_are_json_if_asked_for() {
 #[test]
 fn cbor_errors_are_a_map_of_type_and_message() {
     let error = ApiError::throttling("x".repeat(300));
-    let response = error.response(ServiceName::CloudWatch, Protocol::Cbor, "id-1");
+    let response = error.response(&cloudwatch::SERVICE, Protocol::Cbor, "id-1");
 
     let mut expected = vec![0xa2, 0x66];
     expected.extend_from_slice(b"__type\x78\x2ccom.amazon.coral.service#ThrottlingException");
@@ -158,13 +161,13 @@ fn cbor_errors_are_a_map_of_type_and_message() {
 fn an_empty_message_is_left_out() {
     let error = ApiError::throttling("");
 
-    let json = error.response(ServiceName::CloudWatch, Protocol::Json, "id-1");
+    let json = error.response(&cloudwatch::SERVICE, Protocol::Json, "id-1");
     assert_eq!(body(&json), r#"{"__type":"com.amazon.coral.service#ThrottlingException"}"#);
-    let cbor = error.response(ServiceName::CloudWatch, Protocol::Cbor, "id-1");
+    let cbor = error.response(&cloudwatch::SERVICE, Protocol::Cbor, "id-1");
     assert_eq!(cbor.body, b"\xa1\x66__type\x78\x2ccom.amazon.coral.service#ThrottlingException");
-    let xml = error.response(ServiceName::CloudWatch, Protocol::Query, "id-1");
+    let xml = error.response(&cloudwatch::SERVICE, Protocol::Query, "id-1");
     assert!(body(&xml).contains("<Code>Throttling</Code></Error>"), "{}", body(&xml));
-    let query_json = error.response(ServiceName::CloudWatch, Protocol::QueryAsJson, "id-1");
+    let query_json = error.response(&cloudwatch::SERVICE, Protocol::QueryAsJson, "id-1");
     assert_eq!(
         body(&query_json),
         r#"{"Error":{"Code":"Throttling","Type":"Sender"},"RequestId":"id-1"}"#
@@ -183,7 +186,7 @@ fn a_request_without_an_action_is_answered_in_xml() {
 #[test]
 fn simple_db_errors_have_their_own_envelope() {
     let error = ApiError::missing_parameter("DomainName");
-    let response = error.response(ServiceName::SimpleDb, Protocol::Query, "id-1");
+    let response = error.response(&SIMPLE_DB, Protocol::Query, "id-1");
 
     assert_eq!(
         body(&response),

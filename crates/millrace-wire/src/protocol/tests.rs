@@ -1,5 +1,11 @@
 use super::*;
-use crate::Header;
+use crate::{Header, cloudwatch};
+
+/// All services that are recognised, as the table of services lists them.
+fn services() -> Vec<&'static ServiceMetadata> {
+    let served: [&ServiceMetadata; 2] = [&sqs::SERVICE, &cloudwatch::SERVICE];
+    served.into_iter().chain(UNSERVED).collect()
+}
 
 const SIGNED: &str = "AWS4-HMAC-SHA256 Credential=AK/ID/20260102/eu-west-1/sqs/aws4_request,SignedHeaders=host,Signature=00";
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded; charset=utf-8");
@@ -9,13 +15,13 @@ fn summary(
     (path, query): (&str, &str),
     headers: &[(&str, &str)],
     body: &str,
-) -> (ServiceName, Protocol, String, Option<String>, Option<String>) {
+) -> (&'static str, Protocol, String, Option<String>, Option<String>) {
     let headers: Vec<_> = headers.iter().map(|(name, value)| Header::new(name, value)).collect();
     let request = Request { path, query, ..Request::post(&headers, body.as_bytes()) };
-    let target = detect(&request).unwrap();
+    let target = detect(&request, &services()).unwrap();
     let owned = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
     (
-        target.service,
+        target.service.name,
         target.protocol,
         target.action.into_owned(),
         owned(target.region),
@@ -36,25 +42,25 @@ fn json_requests_name_the_action_in_the_target() {
     ];
     assert_eq!(
         summary(("/", ""), &headers, "{}"),
-        (ServiceName::Sqs, Protocol::Json, "SendMessage".into(), some("eu-west-1"), some("AK/ID"))
+        ("sqs", Protocol::Json, "SendMessage".into(), some("eu-west-1"), some("AK/ID"))
     );
     // On a queue's path too, unsigned, and without content type.
     assert_eq!(
         summary(("/123456789012/q", ""), &headers[1..2], "{}"),
-        (ServiceName::Sqs, Protocol::Json, "SendMessage".into(), None, None)
+        ("sqs", Protocol::Json, "SendMessage".into(), None, None)
     );
     // No target, or that of another service than the signed one.
     let untargeted = summary(("/", ""), &[headers[0], headers[2]], "{}");
     assert_eq!((untargeted.1, untargeted.2.as_str()), (Protocol::Json, ""));
     let foreign = [headers[0], ("x-amz-target", "TrentService.DescribeKey")];
     let foreign = summary(("/", ""), &foreign, "{}");
-    assert_eq!((foreign.0, foreign.2.as_str()), (ServiceName::Sqs, ""));
+    assert_eq!((foreign.0, foreign.2.as_str()), ("sqs", ""));
 }
 
 #[test]
 fn query_requests_name_the_action_in_a_parameter() {
     let body = "Action=ListQueues&Version=2012-11-05";
-    let expected = (ServiceName::Sqs, Protocol::Query, "ListQueues".to_owned(), None, None);
+    let expected = ("sqs", Protocol::Query, "ListQueues".to_owned(), None, None);
 
     assert_eq!(summary(("/", ""), &[FORM], body), expected);
     assert_eq!(summary(("/", ""), &[], body), expected);
@@ -63,7 +69,7 @@ fn query_requests_name_the_action_in_a_parameter() {
     assert_eq!(summary(("/123456789012/q", "Action=ListQueues"), &[], ""), expected);
     // A body that says that it is no form is none.
     let plain = summary(("/", ""), &[("content-type", "text/plain")], body);
-    assert_eq!((plain.0, plain.2.as_str()), (ServiceName::Unknown, ""));
+    assert_eq!((plain.0, plain.2.as_str()), ("other", ""));
 }
 
 /// Amazon::SQS::Simple for Perl and the connector of Ballerina do so.
@@ -77,7 +83,7 @@ fn a_target_of_the_query_api_makes_no_json_request() {
 
     let (service, protocol, action, ..) = summary(("/", ""), &headers, form);
 
-    assert_eq!((service, protocol), (ServiceName::Sqs, Protocol::Query));
+    assert_eq!((service, protocol), ("sqs", Protocol::Query));
     assert_eq!(action, "CreateQueue");
 }
 
@@ -95,10 +101,7 @@ fn cbor_requests_name_the_operation_in_the_path() {
     let path = "/service/GraniteServiceVersion20100801/operation/PutMetricData";
     let cbor = summary((path, ""), &[("Smithy-Protocol", "rpc-v2-cbor")], "");
 
-    assert_eq!(
-        cbor,
-        (ServiceName::CloudWatch, Protocol::Cbor, "PutMetricData".to_owned(), None, None)
-    );
+    assert_eq!(cbor, ("cloudwatch", Protocol::Cbor, "PutMetricData".to_owned(), None, None));
     assert_eq!(summary((path, ""), &[], "").1, Protocol::Query);
 }
 
@@ -108,7 +111,7 @@ fn presigned_requests_are_scoped_in_the_url() {
 
     assert_eq!(
         summary(("/", query), &[], ""),
-        (ServiceName::Sns, Protocol::Query, "Publish".into(), some("us-east-2"), some("AKID"))
+        ("sns", Protocol::Query, "Publish".into(), some("us-east-2"), some("AKID"))
     );
 }
 
@@ -140,7 +143,7 @@ fn credentials_are_found_in_any_order_of_parameters() {
 
         let found = summary(("/", ""), &[("authorization", &signed)], "");
 
-        let (service, key) = (ServiceName::Sns, some("AKID"));
+        let (service, key) = ("sns", some("AKID"));
         assert_eq!((found.0, found.3, found.4), (service, some("eu-west-1"), key), "{signed}");
     }
 }
@@ -180,9 +183,9 @@ fn headers_that_are_no_text_say_nothing() {
         ["host", "accept", "content-type", "x-amz-target", "authorization", "smithy-protocol"];
     let headers = names.map(|name| Header { name, value: b"\xff" });
 
-    let target = detect(&Request::post(&headers, b"")).unwrap();
+    let target = detect(&Request::post(&headers, b""), &services()).unwrap();
 
-    assert_eq!((target.service, &*target.action), (ServiceName::Unknown, ""));
+    assert_eq!((target.service.name, &*target.action), ("other", ""));
     assert!(target.access_key.is_none());
 }
 
@@ -201,20 +204,20 @@ fn services_are_found_in_a_fixed_order() {
     let signed = [("authorization", SIGNED), ("host", "sns.us-east-1.amazonaws.com")];
     let target = [("x-amz-target", "GraniteServiceVersion20100801.ListMetrics"), signed[1]];
 
-    assert_eq!(service(("/", "Version=2011-06-15"), &signed), ServiceName::Sqs);
-    assert_eq!(service(("/", "Version=2011-06-15"), &target), ServiceName::CloudWatch);
-    assert_eq!(service(("/123456789012/q", ""), &signed[1..]), ServiceName::Sns);
-    assert_eq!(service(("/123456789012/q", "Version=2010-03-31"), &[]), ServiceName::Sqs);
-    assert_eq!(service(("/queue/q", ""), &[]), ServiceName::Sqs);
-    assert_eq!(service(("/", "Version=2011-06-15&Action=ListQueues"), &[]), ServiceName::Sts);
-    assert_eq!(service(("/", "Action=AddPermission&QueueUrl=q"), &[]), ServiceName::Sqs);
-    assert_eq!(service(("/", "Action=AddPermission&QueueName=q"), &[]), ServiceName::Sqs);
-    assert_eq!(service(("/", "Action=AddPermission&TopicArn=t"), &[]), ServiceName::Sns);
-    assert_eq!(service(("/", "Action=AddPermission&SubscriptionArn=t"), &[]), ServiceName::Sns);
-    assert_eq!(service(("/", "Action=AddPermission"), &[]), ServiceName::Unknown);
+    assert_eq!(service(("/", "Version=2010-05-08"), &signed), "sqs");
+    assert_eq!(service(("/", "Version=2010-05-08"), &target), "cloudwatch");
+    assert_eq!(service(("/123456789012/q", ""), &signed[1..]), "sns");
+    assert_eq!(service(("/123456789012/q", "Version=2010-03-31"), &[]), "sqs");
+    assert_eq!(service(("/queue/q", ""), &[]), "sqs");
+    assert_eq!(service(("/", "Version=2010-05-08&Action=ListQueues"), &[]), "iam");
+    assert_eq!(service(("/", "Action=AddPermission&QueueUrl=q"), &[]), "sqs");
+    assert_eq!(service(("/", "Action=AddPermission&QueueName=q"), &[]), "sqs");
+    assert_eq!(service(("/", "Action=AddPermission&TopicArn=t"), &[]), "sns");
+    assert_eq!(service(("/", "Action=AddPermission&SubscriptionArn=t"), &[]), "sns");
+    assert_eq!(service(("/", "Action=AddPermission"), &[]), "other");
     let link = "Action=Unsubscribe&SubscriptionArn=a";
-    assert_eq!(service(("/", link), &[]), ServiceName::Sns);
-    assert_eq!(service(("/3/projects", ""), &[]), ServiceName::Unknown);
+    assert_eq!(service(("/", link), &[]), "sns");
+    assert_eq!(service(("/3/projects", ""), &[]), "other");
 }
 
 #[test]
@@ -224,7 +227,7 @@ fn hosts_give_service_and_region() {
         (all.0, all.3)
     };
 
-    let sqs = ServiceName::Sqs;
+    let sqs = "sqs";
     assert_eq!(of_host("sqs.us-east-1.amazonaws.com"), (sqs, some("us-east-1")));
     assert_eq!(of_host("queue.amazonaws.com"), (sqs, None));
     assert_eq!(of_host("eu-west-3.queue.amazonaws.com"), (sqs, some("eu-west-3")));
@@ -234,13 +237,13 @@ fn hosts_give_service_and_region() {
         (sqs, some("us-east-1"))
     );
     assert_eq!(of_host("sqs:9324"), (sqs, None));
-    assert_eq!(of_host("monitoring.us-east-1.amazonaws.com"), (ServiceName::CloudWatch, None));
-    assert_eq!(of_host("localhost:9324"), (ServiceName::Unknown, None));
+    assert_eq!(of_host("monitoring.us-east-1.amazonaws.com"), ("cloudwatch", None));
+    assert_eq!(of_host("localhost:9324"), ("other", None));
 }
 
 #[test]
 fn local_stack_paths_give_the_region() {
     let target = summary(("/queue/us-west-2/000000000000/q", "Action=ReceiveMessage"), &[], "");
 
-    assert_eq!((target.0, target.3), (ServiceName::Sqs, some("us-west-2")));
+    assert_eq!((target.0, target.3), ("sqs", some("us-west-2")));
 }

@@ -52,6 +52,8 @@ pub struct Credential {
     pub secret: String,
     /// Twelve digits.
     pub account: String,
+    /// The user's name in ARNs of that account.
+    pub user: String,
 }
 
 /// Finds credentials by access key.

@@ -14,7 +14,11 @@ const BODY: &[u8] = br#"{"QueueUrl":"http://localhost:9324/000000000000/q1"}"#;
 const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260102/us-east-1/sqs/aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-target, Signature=8ff1173ec5fcd993b3594eadba9ce5ad52ba1f58789eb5e84c0ff68c5afdf0dd";
 
 fn credential() -> Credential {
-    Credential { secret: SECRET.to_owned(), account: "000000000000".to_owned() }
+    Credential {
+        secret: SECRET.to_owned(),
+        account: "000000000000".to_owned(),
+        user: String::new(),
+    }
 }
 
 fn verifier() -> Verifier<HashMap<String, Arc<Credential>>> {

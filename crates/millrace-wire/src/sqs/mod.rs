@@ -7,6 +7,7 @@
 mod decode_json;
 mod decode_query;
 mod encode;
+mod service;
 mod types;
 mod value;
 
@@ -14,5 +15,6 @@ pub use decode_json::decode_json;
 pub(crate) use decode_json::decode_twice;
 pub use decode_query::decode_query;
 pub use encode::{encode, response};
+pub use service::SERVICE;
 pub use types::*;
 pub use value::{Blob, Map, Text, Texts};

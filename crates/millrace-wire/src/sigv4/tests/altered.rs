@@ -3,6 +3,7 @@
 use super::presigned::presigned;
 use super::*;
 use crate::protocol::{Protocol, detect};
+use crate::sqs;
 
 /// What separates and encodes in URLs and headers, and what does not.
 const EDITS: &[u8] = b"%&=+/. A";
@@ -40,7 +41,7 @@ impl Signed {
             self.headers.iter().map(|(name, value)| Header::new(name, value.trim())).collect();
         let request = request(self.method, &self.path, &self.query, &headers, self.body);
         verifier().verify(&request, Some("sqs"), NOW).ok()?;
-        let mut target = detect(&request).unwrap();
+        let mut target = detect(&request, &[&sqs::SERVICE]).unwrap();
         target.protocol = Protocol::Query;
         (!target.action.is_empty()).then(|| format!("{target:?}"))
     }

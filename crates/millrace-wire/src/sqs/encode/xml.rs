@@ -4,7 +4,7 @@
 use super::{Answer, ListNames, MapNames, Writer, describe};
 use crate::base64_text;
 use crate::escape::xml_text;
-use crate::protocol::ServiceName;
+use crate::sqs::SERVICE;
 
 struct XmlWriter<'o> {
     out: &'o mut Vec<u8>,
@@ -15,7 +15,7 @@ pub(super) fn encode(answer: &Answer, action: &str, request_id: &str, out: &mut 
     writer.raw("<?xml version=\"1.0\"?><");
     writer.raw(action);
     writer.raw("Response xmlns=\"");
-    writer.raw(ServiceName::Sqs.xml_namespace());
+    writer.raw(SERVICE.xml_namespace);
     writer.raw("\">");
     if !matches!(answer, Answer::Void) {
         writer.result(answer, action);

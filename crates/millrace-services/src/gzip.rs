@@ -1,4 +1,5 @@
-//! Request bodies that clients compress: SDKs do it for PutMetricData above 10 KB.
+//! Inflates the request bodies that clients compress, before anything else reads them. SDKs compress
+//! PutMetricData above 10 KB.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -9,8 +10,11 @@ use flate2::bufread::GzDecoder;
 use millrace_core::may_take;
 use millrace_wire::{ApiError, Request};
 
-/// CloudWatch: bytes of a request, compressed or not.
-pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
+use crate::cloudwatch;
+
+/// Bytes of a body, both compressed and inflated. Only SDKs of CloudWatch compress, so this is its
+/// limit.
+const BODY_BYTES_MAX: usize = cloudwatch::BODY_BYTES_MAX;
 
 /// Inflates the bodies of requests.
 #[derive(Debug)]
@@ -110,15 +114,15 @@ impl Drop for Inflated<'_> {
 }
 
 fn inflate(compressed: &[u8]) -> Result<Vec<u8>, ApiError> {
-    if compressed.len() as u64 > BODY_BYTES_MAX {
-        return Err(too_large());
+    if compressed.len() > BODY_BYTES_MAX {
+        return Err(too_large(BODY_BYTES_MAX));
     }
     let mut body = Vec::new();
     // One member: a body of thousands that are empty would cost much and show nothing.
-    let mut decoder = GzDecoder::new(compressed).take(BODY_BYTES_MAX + 1);
+    let mut decoder = GzDecoder::new(compressed).take(BODY_BYTES_MAX as u64 + 1);
     let read = decoder.read_to_end(&mut body);
-    if body.len() as u64 > BODY_BYTES_MAX {
-        return Err(too_large());
+    if body.len() > BODY_BYTES_MAX {
+        return Err(too_large(BODY_BYTES_MAX));
     }
     if read.is_err() || !decoder.into_inner().into_inner().is_empty() {
         return Err(ApiError::serialization("the body is not compressed with gzip"));
@@ -126,13 +130,14 @@ fn inflate(compressed: &[u8]) -> Result<Vec<u8>, ApiError> {
     Ok(body)
 }
 
-pub(super) fn too_large() -> ApiError {
+/// The error for a body of more than `limit` bytes.
+pub(crate) fn too_large(limit: usize) -> ApiError {
     ApiError {
         namespace: "com.amazon.coral.service",
         shape: "RequestEntityTooLarge",
         code: "RequestEntityTooLarge",
         status: 413,
-        message: format!("The request is larger than {BODY_BYTES_MAX} bytes.").into(),
+        message: format!("The request is larger than {limit} bytes.").into(),
     }
 }
 

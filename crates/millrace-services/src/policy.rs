@@ -1,69 +1,55 @@
-//! Whether a queue's policy lets another account in (developer guide, "Using policies").
+//! Policies of resources, which let other accounts in (developer guide of SQS, "Using policies").
 //!
-//! Callers of the queue's own account need no policy. Of another account, a statement must allow
-//! principal, action and resource, and none deny them; a statement with conditions allows nothing,
-//! because conditions are not evaluated. In actions and resources `*` and `?` stand for any
-//! characters and any one, wherever they are.
+//! A statement must allow principal, action and resource, and none deny them; a statement with
+//! conditions allows nothing, because conditions are not evaluated. In actions and resources `*` and
+//! `?` stand for any characters and any one, wherever they are.
 
 use millrace_core::is_account;
 use serde_json::Value;
 
-/// Actions that are never allowed to other accounts.
-pub(super) const OWNER_ONLY: [&str; 12] = [
-    "AddPermission",
-    "CancelMessageMoveTask",
-    "CreateQueue",
-    "DeleteQueue",
-    "ListMessageMoveTasks",
-    "ListQueues",
-    "ListQueueTags",
-    "RemovePermission",
-    "SetQueueAttributes",
-    "StartMessageMoveTask",
-    "TagQueue",
-    "UntagQueue",
-];
+/// A parsed policy.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Policy(Value);
 
-/// What a policy calls the action: a batch is permitted as its entries are.
-pub(crate) fn permission(action: &str) -> &str {
-    action.strip_suffix("Batch").unwrap_or(action)
+/// An action, its resource, and the account that asks for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question<'a> {
+    /// In lower case: `sqs:sendmessage`.
+    pub action: &'a str,
+    /// The resource's.
+    pub arn: &'a str,
+    /// The principal's.
+    pub account: &'a str,
 }
 
-/// Whether `policy`, of the queue with that ARN, allows `action` to `account`.
-pub(crate) fn allows(policy: Option<&str>, arn: &str, account: &str, action: &str) -> bool {
-    let action = permission(action);
-    if OWNER_ONLY.contains(&action) {
-        return false;
-    }
-    let Some(policy) = policy.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
-        return false;
-    };
-    let partition = arn.split(':').nth(1).unwrap_or("aws");
-    let asked = Asked {
-        action: format!("sqs:{action}").to_ascii_lowercase(),
-        arn,
-        account,
-        root: format!("arn:{partition}:iam::{account}:root"),
-    };
-    let statements = items(&policy["Statement"]);
-    let is_denied = statements.iter().any(|statement| {
-        statement["Effect"] == "Deny" && (asked.is_in(statement) || asked.may_be_in(statement))
-    });
-    let is_allowed = statements.iter().any(|statement| {
-        statement["Effect"] == "Allow" && statement["Condition"].is_null() && asked.is_in(statement)
-    });
-    is_allowed && !is_denied
-}
-
-/// What is asked for, and by whom.
+/// A question, with the ARN of the account.
 struct Asked<'a> {
-    /// In lower case, with the prefix of policies.
-    action: String,
-    /// The queue's.
-    arn: &'a str,
-    account: &'a str,
-    /// The account, as policies write it.
+    question: Question<'a>,
     root: String,
+}
+
+impl Policy {
+    /// Parses a policy. No text, or a text that is no policy, allows nothing.
+    pub(crate) fn parse(text: Option<&str>) -> Policy {
+        Policy(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
+    }
+
+    /// Returns true if the policy lets the account in.
+    pub(crate) fn allows(&self, question: &Question<'_>) -> bool {
+        let partition = question.arn.split(':').nth(1).unwrap_or("aws");
+        let root = format!("arn:{partition}:iam::{}:root", question.account);
+        let asked = Asked { question: *question, root };
+        let statements = items(&self.0["Statement"]);
+        let is_denied = statements.iter().any(|statement| {
+            statement["Effect"] == "Deny" && (asked.is_in(statement) || asked.may_be_in(statement))
+        });
+        let is_allowed = statements.iter().any(|statement| {
+            statement["Effect"] == "Allow"
+                && statement["Condition"].is_null()
+                && asked.is_in(statement)
+        });
+        is_allowed && !is_denied
+    }
 }
 
 impl Asked<'_> {
@@ -71,11 +57,12 @@ impl Asked<'_> {
     fn is_in(&self, statement: &Value) -> bool {
         let principal = &statement["Principal"];
         let who = if principal.is_object() { &principal["AWS"] } else { principal };
-        let is_like_action = |pattern: &str| is_like(&self.action, &pattern.to_ascii_lowercase());
+        let is_like_action =
+            |pattern: &str| is_like(self.question.action, &pattern.to_ascii_lowercase());
         any(who, |who| self.is_caller(who))
             && any(&statement["Action"], is_like_action)
             && match statement.get("Resource") {
-                Some(resource) => any(resource, |pattern| is_like(self.arn, pattern)),
+                Some(resource) => any(resource, |pattern| is_like(self.question.arn, pattern)),
                 // One that says what it is not about allows nothing.
                 None => statement.get("NotResource").is_none(),
             }
@@ -86,7 +73,8 @@ impl Asked<'_> {
     fn may_be_in(&self, statement: &Value) -> bool {
         let may_be_caller = |who: &Value| {
             let who = who.as_str().unwrap_or_default();
-            !self.is_caller(who) && account_of(who).is_none_or(|other| other == self.account)
+            !self.is_caller(who)
+                && account_of(who).is_none_or(|other| other == self.question.account)
         };
         ["NotPrincipal", "NotAction", "NotResource"].iter().any(|n| statement.get(n).is_some())
             || match &statement["Principal"] {
@@ -100,7 +88,7 @@ impl Asked<'_> {
     }
 
     fn is_caller(&self, who: &str) -> bool {
-        who == "*" || who == self.account || who == self.root
+        who == "*" || who == self.question.account || who == self.root
     }
 }
 
@@ -152,6 +140,8 @@ fn any(value: &Value, is_match: impl Fn(&str) -> bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     const ARN: &str = "arn:aws:sqs:eu-west-1:1:orders";
 
     fn policy(effect: &str, principal: &str, action: &str) -> String {
@@ -161,24 +151,27 @@ mod tests {
         )
     }
 
+    fn allows_at(policy: Option<&str>, arn: &str, account: &str, action: &str) -> bool {
+        let action = format!("sqs:{action}").to_ascii_lowercase();
+        Policy::parse(policy).allows(&Question { action: &action, arn, account })
+    }
+
     fn allows(policy: Option<&str>, account: &str, action: &str) -> bool {
-        super::allows(policy, ARN, account, action)
+        allows_at(policy, ARN, account, action)
     }
 
     #[test]
     fn another_account_needs_a_statement_that_allows_it() {
         let allowed = policy("Allow", "arn:aws:iam::111111111111:root", "SQS:SendMessage");
         assert!(allows(Some(&allowed), "111111111111", "SendMessage"));
-        assert!(allows(Some(&allowed), "111111111111", "SendMessageBatch"));
         assert!(!allows(Some(&allowed), "111111111111", "ReceiveMessage"));
         assert!(!allows(Some(&allowed), "222222222222", "SendMessage"));
         assert!(!allows(None, "111111111111", "SendMessage"));
         let of_china = policy("Allow", "arn:aws-cn:iam::111111111111:root", "sqs:SendMessage");
         let in_china = "arn:aws-cn:sqs:cn-north-1:1:orders";
-        assert!(super::allows(Some(&of_china), in_china, "111111111111", "SendMessage"));
-        assert!(!super::allows(Some(&allowed), in_china, "111111111111", "SendMessage"));
+        assert!(allows_at(Some(&of_china), in_china, "111111111111", "SendMessage"));
+        assert!(!allows_at(Some(&allowed), in_china, "111111111111", "SendMessage"));
         assert!(allows(Some(&policy("Allow", "*", "sqs:*")), "3", "ReceiveMessage"));
-        assert!(!allows(Some(&policy("Allow", "*", "sqs:*")), "3", "DeleteQueue"));
         assert!(!allows(Some(&policy("Deny", "*", "sqs:*")), "3", "ReceiveMessage"));
         let denied = r#"{"Statement":[{"Effect":"Allow","Principal":"*","Action":"sqs:*"},
             {"Effect":"Deny","NotPrincipal":{"AWS":"arn:aws:iam::2:root"},"Action":"sqs:*"}]}"#;
@@ -233,7 +226,7 @@ mod tests {
             let denied = format!(
                 r#"{{"Statement":[{all},{{"Effect":"Deny","Principal":"*","Action":"{pattern}"}}]}}"#
             );
-            assert!(!allows(Some(&denied), "3", "SendMessageBatch"), "{pattern}");
+            assert!(!allows(Some(&denied), "3", "SendMessage"), "{pattern}");
         }
         for pattern in
             ["sqs:*Messages", "sqs:SendMessage?", "sqs:", "", "sns:*", "?", "sqs:Receive*"]
@@ -273,17 +266,6 @@ mod tests {
         assert!(allows(Some(&policy), "3", "SendMessage"));
         let policy = policy.replace("111111111111", "AIDABOB");
         assert!(!allows(Some(&policy), "3", "SendMessage"));
-    }
-
-    #[test]
-    fn what_owners_alone_may_do_no_policy_allows() {
-        let all = policy("Allow", "*", "*");
-        for action in super::OWNER_ONLY {
-            assert!(!allows(Some(&all), "3", action), "{action}");
-        }
-        for action in ["ChangeMessageVisibilityBatch", "DeleteMessageBatch", "GetQueueAttributes"] {
-            assert!(allows(Some(&all), "3", action), "{action}");
-        }
     }
 
     #[test]

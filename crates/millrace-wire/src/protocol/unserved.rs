@@ -1,0 +1,86 @@
+//! Services whose requests are recognised although nothing serves them yet: so a request with a
+//! signature for one of them is not taken for another's, and its error has the right name space.
+
+use super::metadata::{ErrorXml, JSON_1_1, NOTHING, Protocol, ServiceMetadata};
+use crate::codec::Fractions;
+
+/// All of them.
+pub static UNSERVED: [&ServiceMetadata; 5] = [&SNS, &CLOUD_FORMATION, &SIMPLE_DB, &IAM, &KMS];
+
+static SNS: ServiceMetadata = ServiceMetadata {
+    name: "sns",
+    title: "SNS",
+    scope: "sns",
+    versions: &["2010-03-31"],
+    clue_actions: &[
+        "AddPermission",
+        "ConfirmSubscription",
+        "CreateTopic",
+        "DeleteTopic",
+        "GetTopicAttributes",
+        "ListSubscriptions",
+        "ListTopics",
+        "Publish",
+        "PublishBatch",
+        "RemovePermission",
+        "Subscribe",
+        "Unsubscribe",
+    ],
+    clue_parameters: &["TopicArn", "SubscriptionArn"],
+    xml_namespace: "http://sns.amazonaws.com/doc/2010-03-31/",
+    ..NOTHING
+};
+
+static CLOUD_FORMATION: ServiceMetadata = ServiceMetadata {
+    name: "cloudformation",
+    title: "CloudFormation",
+    scope: "cloudformation",
+    versions: &["2010-05-15"],
+    clue_actions: &["CreateStack", "DeleteStack", "DescribeStacks", "UpdateStack"],
+    xml_namespace: "http://cloudformation.amazonaws.com/doc/2010-05-15/",
+    // CDK and SAM compare the texts of events' times.
+    xml_fractions: Fractions::Always,
+    ..NOTHING
+};
+
+pub(crate) static SIMPLE_DB: ServiceMetadata = ServiceMetadata {
+    name: "simpledb",
+    title: "SimpleDB",
+    scope: "sdb",
+    versions: &["2009-04-15"],
+    clue_actions: &[
+        "BatchDeleteAttributes",
+        "BatchPutAttributes",
+        "CreateDomain",
+        "DeleteAttributes",
+        "DeleteDomain",
+        "DomainMetadata",
+        "GetAttributes",
+        "ListDomains",
+        "PutAttributes",
+        "Select",
+    ],
+    xml_namespace: "http://sdb.amazonaws.com/doc/2009-04-15/",
+    error_xml: ErrorXml::WithBoxUsage,
+    ..NOTHING
+};
+
+static IAM: ServiceMetadata = ServiceMetadata {
+    name: "iam",
+    title: "IAM",
+    scope: "iam",
+    versions: &["2010-05-08"],
+    xml_namespace: "https://iam.amazonaws.com/doc/2010-05-08/",
+    ..NOTHING
+};
+
+static KMS: ServiceMetadata = ServiceMetadata {
+    name: "kms",
+    title: "KMS",
+    scope: "kms",
+    target_prefix: Some("TrentService"),
+    protocols: &[Protocol::Json],
+    json_content_type: JSON_1_1,
+    has_empty_json: true,
+    ..NOTHING
+};
