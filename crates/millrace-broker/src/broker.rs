@@ -12,7 +12,7 @@ use millrace_journal::{GroupCommit, Position, Purpose, Ticket};
 
 use crate::append::append_one;
 use crate::catalog::Catalog;
-use crate::commit::CommitWaits;
+use crate::commit::Commits;
 use crate::error::BrokerError;
 use crate::holds::{Hold, Holds};
 use crate::kept::Kept;
@@ -57,7 +57,7 @@ pub struct Broker {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) options: Options,
     pub(crate) catalog: Catalog,
-    pub(crate) commits: Arc<CommitWaits>,
+    pub(crate) commits: Arc<Commits>,
     pub(crate) timers: Timers,
     pub(crate) receipts: ReceiptKey,
     pub(crate) kept: Kept,
@@ -99,7 +99,7 @@ impl Broker {
         let move_tasks = MoveTasks::new(&replayed.kept, clock.now())?;
         let broker = Broker {
             catalog: Catalog::new(&log, first_id, replayed.queues)?,
-            commits: Arc::default(),
+            commits: Commits::new(log.clone()),
             timers: Timers::default(),
             receipts: ReceiptKey::new(secret.0),
             kept: Kept::new(replayed.kept),
@@ -116,14 +116,11 @@ impl Broker {
             options,
         };
         let broker = Arc::new(broker);
-        let (commits, log) = (broker.commits.clone(), Arc::downgrade(&broker.log));
         let poisoned = Arc::downgrade(&broker);
         broker.log.on_commit(Box::new(move || {
-            let Some(log) = log.upgrade() else { return };
-            commits.committed(&log);
             // Whatever comes, long polls would be refused it: that they learn now.
-            if log.poison().is_some()
-                && let Some(broker) = poisoned.upgrade()
+            if let Some(broker) = poisoned.upgrade()
+                && broker.log.poison().is_some()
             {
                 broker.wake_long_polls();
             }
@@ -155,16 +152,6 @@ impl Broker {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.extend([timers, maintenance]);
         Ok(())
-    }
-
-    /// A future to be run by each single-threaded runtime whose tasks call the broker: it commits,
-    /// and wakes those that wait for commits. Never resolves. Without it they are woken one by one.
-    /// `pause` is to resolve when the runtime has looked for whatever else is ready.
-    pub fn commit_driver<P: Future<Output = ()> + Send + 'static>(
-        &self,
-        pause: impl Fn() -> P + Send + 'static,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        self.commits.driver(self.log.clone(), pause)
     }
 
     /// Has `listener` told of each queue that is deleted: its last figures would be lost with it.
@@ -226,6 +213,7 @@ impl Broker {
             }
         }
         self.log.close();
+        self.commits.close();
     }
 
     /// The journal's state and figures, for health and metrics.
@@ -242,7 +230,7 @@ impl Broker {
     /// Resolves when the ticket is committed. Cancel safe.
     pub async fn committed(&self, ticket: Option<Ticket>) -> Result<(), BrokerError> {
         match ticket {
-            Some(ticket) => Ok(self.commits.wait(&self.log, ticket).await?),
+            Some(ticket) => Ok(self.commits.wait(ticket).await?),
             None => Ok(()),
         }
     }

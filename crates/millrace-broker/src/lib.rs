@@ -37,6 +37,7 @@ mod waiter;
 pub use broker::{Broker, OnDelete, Options, Random};
 pub use browse::{Browse, Browsed};
 pub use catalog::{Creation, NewQueue};
+pub use commit::commit_driver;
 pub use error::BrokerError;
 pub use fan_out::{AcceptedByQueue, SendTo};
 pub use figures::{QueueFigures, QueueGlance, QueueTotals};

@@ -123,7 +123,7 @@ fn hooks(
 ) -> Hooks {
     let (broker, drain, log) = (broker.clone(), drain.clone(), log.clone());
     let per_worker = move |worker| -> BoxFuture {
-        let driver = broker.commit_driver(tokio::task::yield_now);
+        let driver = millrace_broker::commit_driver(tokio::task::yield_now);
         let (broker, drain, clock) = (broker.clone(), drain.clone(), clock.clone());
         Box::pin(async move {
             let drained = async {

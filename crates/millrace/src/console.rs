@@ -88,7 +88,7 @@ impl Bound {
         let hooks = Hooks {
             per_worker: Some(Arc::new(move |_| {
                 let (console, drain) = (companion.clone(), for_companion.clone());
-                let driver = broker.commit_driver(tokio::task::yield_now);
+                let driver = millrace_broker::commit_driver(tokio::task::yield_now);
                 Box::pin(async move {
                     let drained = async {
                         drain.started().await;
