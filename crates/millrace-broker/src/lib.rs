@@ -13,10 +13,10 @@
 //! maintenance.
 
 mod append;
-mod broker;
 mod browse;
 mod catalog;
 mod commit;
+mod common;
 mod deliver;
 mod due;
 mod error;
@@ -31,25 +31,33 @@ mod queue;
 mod receive;
 mod send;
 mod settle;
+mod shard;
+mod shards;
+#[cfg(test)]
+mod testing;
 mod timers;
 mod waiter;
 
-pub use broker::{Broker, OnDelete, Options, Random};
-pub use browse::{Browse, Browsed};
-pub use catalog::{Creation, NewQueue};
+pub use browse::{Browse, Browsed, Browser};
+pub use catalog::{Catalog, Creation, NewQueue, OnDelete};
 pub use commit::commit_driver;
+pub use common::{Options, Random};
 pub use error::BrokerError;
 pub use fan_out::{AcceptedByQueue, SendTo};
 pub use figures::{QueueFigures, QueueGlance, QueueTotals};
 pub use holds::Hold;
 pub use kept::{
-    DOCUMENT_BYTES_MAX, Document, Expected, KEY_BYTES_MAX, KeptChange, KeptError, KeptFigures,
-    KeptListener,
+    DOCUMENT_BYTES_MAX, Document, Expected, KEY_BYTES_MAX, Kept, KeptChange, KeptError,
+    KeptFigures, KeptListener,
 };
 pub use message::{Accepted, Incoming, Outgoing, Peeked};
-pub use move_task::{MoveTask, MoveTaskError, MoveTaskFailure, MoveTaskStatus, StartMoveTask};
+pub use move_task::{
+    MoveTask, MoveTaskError, MoveTaskFailure, MoveTaskStatus, MoveTasks, StartMoveTask,
+};
 pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
+pub use shard::{OpenShard, Shard};
+pub use shards::Shards;
 
 pub use millrace_journal::{
     Pinned, Position, Purpose, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use millrace_broker::{Broker, BrowseCursor};
+use millrace_broker::{BrowseCursor, Shards};
 use millrace_wire::protocol::{Protocol, Target};
 use millrace_wire::query::Parameters;
 use millrace_wire::sqs::ReceivedMessage;
@@ -45,7 +45,7 @@ const PATHS: [(&str, &str, bool); 7] = [
 ];
 
 pub(crate) struct Admin {
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     monitor: Arc<Monitor>,
     is_test: bool,
     /// Each peek may hold all that it shows.
@@ -69,13 +69,13 @@ struct Advance {
 impl Admin {
     /// `account` is the server's own.
     pub(crate) fn new(
-        broker: Arc<Broker>,
+        shards: Arc<Shards>,
         monitor: Arc<Monitor>,
         account: &str,
         is_test: bool,
     ) -> Admin {
-        let backups = Backups::new(broker.clone(), monitor.clone(), account);
-        Admin { broker, monitor, is_test, peeks: Turns::new(PEEKS_AT_A_TIME), backups }
+        let backups = Backups::new(shards.clone(), monitor.clone(), account);
+        Admin { shards, monitor, is_test, peeks: Turns::new(PEEKS_AT_A_TIME), backups }
     }
 
     pub(crate) async fn answer(
@@ -104,7 +104,7 @@ impl Admin {
             ("POST", "/_millrace/backup") => self.backups.begin(&caller).await,
             ("POST", "/_millrace/queues") => self.queues(&caller, request.body).await,
             ("POST", "/_millrace/queues/find") => {
-                queues::find_queues(&self.broker, &caller, request.body).await
+                queues::find_queues(&self.shards, &caller, request.body).await
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 sqs.reset().await?;
@@ -187,13 +187,13 @@ impl Admin {
                 "seconds must be between 0 and 315360000.",
             ));
         }
-        self.broker.advance_clock(Duration::from_secs_f64(advance.seconds));
+        self.shards.advance_clock(Duration::from_secs_f64(advance.seconds));
         self.monitor.tick().await;
         Ok(self.clock())
     }
 
     fn clock(&self) -> Response {
-        json(format!(r#"{{"now_ms":{}}}"#, self.broker.now().0))
+        json(format!(r#"{{"now_ms":{}}}"#, self.shards.now().0))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use millrace_broker::Broker;
+use millrace_broker::Shards;
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
@@ -78,7 +78,7 @@ pub struct Services {
 impl Services {
     /// Prometheus scrapes `figures`, those of another floor, too.
     pub fn new(
-        broker: Arc<Broker>,
+        shards: Arc<Shards>,
         monitor: Arc<Monitor>,
         options: &Options,
         figures: Option<Box<dyn Collector>>,
@@ -88,11 +88,11 @@ impl Services {
         Services {
             auth: Auth::new(access_keys.clone(), host_names.clone(), region, account),
             inflater: Inflater::new(monitor.store().memory_limits().waiting_bytes),
-            sqs: Sqs::new(broker.clone(), access_keys.clone(), options.sqs.clone()),
-            cloudwatch: CloudWatch::new(broker.clone(), monitor.clone()),
+            sqs: Sqs::new(shards.clone(), access_keys.clone(), options.sqs.clone()),
+            cloudwatch: CloudWatch::new(shards.clone(), monitor.clone()),
             sts: Sts::new(access_keys.clone()),
             telemetry: Telemetry::new(
-                broker.clone(),
+                shards.clone(),
                 monitor.clone(),
                 requests.clone(),
                 figures,
@@ -101,7 +101,7 @@ impl Services {
             requests,
             tracer: options.tracer.clone(),
             console_url: options.console_url.clone(),
-            admin: Admin::new(broker, monitor, account, options.is_test),
+            admin: Admin::new(shards, monitor, account, options.is_test),
         }
     }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, Incoming, ReceiveRequest};
-use millrace_core::{SystemClock, Timestamp};
+use millrace_broker::{Incoming, OpenShard, ReceiveRequest, Shard, Shards};
+use millrace_core::{ShardId, SystemClock, Timestamp};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_metrics::alarm::{
@@ -24,7 +24,7 @@ const SEGMENT_BYTES: u32 = 16 << 20;
 /// A process on the alarms in `dir`, with a queue for their messages.
 struct Process {
     log: Arc<GroupCommit>,
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     monitor: Arc<Monitor>,
 }
 
@@ -46,18 +46,26 @@ impl Process {
     ) -> Process {
         let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
         let log = GroupCommit::new(journal, GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let replayed =
+            Replay::default().finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
         log.spawn_committer().unwrap();
         let clock = Arc::new(SystemClock::new());
         let options = millrace_broker::Options::default();
-        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
-        let monitor = |book| {
-            let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
-            let alarms = Alarms { book, queue_access: QueueAccess::ByPolicy };
-            Arc::new(Monitor::start(broker.clone(), store, alarms).unwrap())
+        let open = OpenShard {
+            id: ShardId(0),
+            log: log.clone(),
+            options,
+            replayed,
+            random: Box::new(|| 1),
         };
-        let idle = monitor(AlarmBook::open(None, broker.now()).unwrap());
-        let services = Services::new(broker.clone(), idle.clone(), &Options::default(), None);
+        let shards = Shards::of_one(clock, open).unwrap();
+        let monitor = |book| {
+            let store = Arc::new(MetricStore::open(None, shards.now()).unwrap());
+            let alarms = Alarms { book, queue_access: QueueAccess::ByPolicy };
+            Arc::new(Monitor::start(shards.clone(), store, alarms).unwrap())
+        };
+        let idle = monitor(AlarmBook::open(None, shards.now()).unwrap());
+        let services = Services::new(shards.clone(), idle.clone(), &Options::default(), None);
         if queue.name.ends_with(".fifo") {
             queue.attributes.push(("FifoQueue".into(), "true".into()));
         }
@@ -65,27 +73,27 @@ impl Process {
         services.declare_queue(&queue).await.unwrap();
         idle.close();
         before(&log);
-        let monitor = monitor(AlarmBook::open(Some(dir), broker.now()).unwrap());
-        Process { log, broker, monitor }
+        let monitor = monitor(AlarmBook::open(Some(dir), shards.now()).unwrap());
+        Process { log, shards, monitor }
     }
 
     /// The messages in the queue once there is one.
     async fn receive(&self, queue: &str) -> Vec<Incoming> {
-        let queue = self.broker.queue(REGION, ACCOUNT, queue).unwrap();
+        let queue = self.shards.catalog().queue(REGION, ACCOUNT, queue).unwrap();
         let receive = ReceiveRequest {
             max: 10,
             visibility_timeout_s: None,
             wait_time_s: Some(20),
             attempt_id: None,
         };
-        self.broker.receive(&queue, &receive).await.unwrap()
+        queue.receive(&receive).await.unwrap()
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         self.monitor.close();
-        self.broker.close();
+        self.shards.close();
         self.log.close();
     }
 }

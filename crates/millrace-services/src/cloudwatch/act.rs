@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_executor::block_on;
-use millrace_broker::{Broker, BrokerError, Kind, NewContent, Outgoing};
+use millrace_broker::{BrokerError, Kind, NewContent, Outgoing, Shards};
 use millrace_core::{Arn, MessageId, md5};
 use millrace_metrics::alarm::{Change, Owed};
 
@@ -26,7 +26,7 @@ pub enum QueueAccess {
 /// What does the actions of alarms.
 #[derive(Clone)]
 pub(super) struct Actions {
-    pub broker: Arc<Broker>,
+    pub shards: Arc<Shards>,
     pub book: SharedBook,
     pub queue_access: QueueAccess,
 }
@@ -60,7 +60,7 @@ impl Actions {
                 }
                 Err(Failure::Never(failure)) => Some(failure),
             };
-            let now = self.broker.now();
+            let now = self.shards.now();
             if let Err(error) = lock(&self.book).acted(owed, arn, failure.as_deref(), now) {
                 tracing::error!(alarm, %error, "history is not stored");
             }
@@ -71,7 +71,7 @@ impl Actions {
     fn send(&self, arn: &str, owed: &Owed) -> Result<(), Failure> {
         let key = Arn::parse(arn).and_then(|arn| arn.queue());
         let key = key.ok_or("this kind of action is not supported")?;
-        let queue = self.broker.queue_by_key(&key).ok_or("the queue does not exist")?;
+        let queue = self.shards.catalog().queue_by_key(&key).ok_or("the queue does not exist")?;
         let definition = queue.definition();
         let account = &owed.alarm().scope.account;
         let policy = definition.attributes.get("Policy").map(String::as_str);
@@ -111,7 +111,7 @@ impl Actions {
             delay_s: None,
         };
         // It waits for a commit only, which wakes it from another thread.
-        block_on(self.broker.send(&queue, &[outgoing]))?;
+        block_on(queue.send(&[outgoing]))?;
         Ok(())
     }
 }
@@ -140,9 +140,10 @@ impl From<BrokerError> for Failure {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use millrace_broker::{OpenShard, Shard};
     use std::sync::Mutex;
 
-    use millrace_core::{SystemClock, Timestamp};
+    use millrace_core::{ShardId, SystemClock, Timestamp};
     use millrace_engine::Replay;
     use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
     use millrace_metrics::Scope;
@@ -152,14 +153,22 @@ pub(super) mod tests {
     use super::*;
     use crate::cloudwatch::put_alarm::{alarm, tests::example};
 
-    pub(in crate::cloudwatch) fn broker() -> Arc<Broker> {
-        broker_of(Arc::new(SystemClock::new()))
+    pub(in crate::cloudwatch) fn shards() -> Arc<Shards> {
+        shards_of(Arc::new(SystemClock::new()))
     }
 
-    pub(in crate::cloudwatch) fn broker_of(clock: Arc<SystemClock>) -> Arc<Broker> {
+    pub(in crate::cloudwatch) fn shards_of(clock: Arc<SystemClock>) -> Arc<Shards> {
         let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-        Broker::new(log, clock, Default::default(), replayed, Box::new(|| 1)).unwrap()
+        let replayed =
+            Replay::default().finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
+        let open = OpenShard {
+            id: ShardId(0),
+            log,
+            options: Default::default(),
+            replayed,
+            random: Box::new(|| 1),
+        };
+        Shards::of_one(clock, open).unwrap()
     }
 
     #[test]
@@ -176,7 +185,7 @@ pub(super) mod tests {
         let owed = [owed.unwrap()];
         let book: SharedBook = Arc::new(Mutex::new(book));
         let queue_access = QueueAccess::Open;
-        let actions = Actions { broker: broker(), book: book.clone(), queue_access };
+        let actions = Actions { shards: shards(), book: book.clone(), queue_access };
 
         actions.act(&owed);
         actions.act(&owed);

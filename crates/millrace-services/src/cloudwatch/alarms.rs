@@ -218,10 +218,10 @@ impl CloudWatch {
         scope: &Scope,
         change: impl FnOnce(&mut AlarmBook, &Scope, Timestamp) -> Result<T, AlarmError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let (broker, book, of) = (self.broker.clone(), self.alarms.clone(), scope.clone());
+        let (shards, book, of) = (self.shards.clone(), self.alarms.clone(), scope.clone());
         let change = move || {
             let mut book = lock(&book);
-            let changed = book.check_writable().and_then(|()| change(&mut book, &of, broker.now()));
+            let changed = book.check_writable().and_then(|()| change(&mut book, &of, shards.now()));
             changed.map_err(error::of_alarm)
         };
         self.monitor.run_durably::<T, ApiError>(&scope.account, change).await

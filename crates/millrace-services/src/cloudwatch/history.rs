@@ -101,7 +101,7 @@ mod tests {
     async fn items_that_are_added_between_pages_repeat_nothing() {
         let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
         // What is older than the history goes back is forgotten.
-        let start = service.broker.now();
+        let start = service.shards.now();
         let put = |after_ms: u64, count: usize| {
             let at = start.plus_millis(after_ms);
             for _ in 0..count {
@@ -141,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn items_of_one_moment_stand_on_one_page_each() {
         let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
-        let at = service.broker.now().plus_millis(1_000);
+        let at = service.shards.now().plus_millis(1_000);
         for name in ["a", "b", "c", "d"] {
             let input = PutMetricAlarm { alarm_name: Some(name.into()), ..example() };
             lock(&service.alarms).put(alarm(&scope(), &input, at).unwrap(), at).unwrap();
@@ -175,7 +175,7 @@ mod tests {
     #[tokio::test]
     async fn items_are_told_by_alarm_kind_and_time_in_either_direction() {
         let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
-        let start = service.broker.now();
+        let start = service.shards.now();
         for (after_ms, name) in [(1, "a"), (2, "b"), (3, "a")] {
             let at = start.plus_millis(after_ms);
             // The thread, which may evaluate it at any time, leaves its state alone.

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use millrace_broker::{Broker, QueueTotals, SharedQueue};
+use millrace_broker::{QueueTotals, Shards, SharedQueue};
 use millrace_core::Timestamp;
 use millrace_metrics::alarm::{AlarmBook, State};
 use millrace_metrics::{Interrupt, MetricStore, PinnedFile, StoreError};
@@ -113,19 +113,19 @@ impl Monitor {
     /// Starts the threads, which gather the metrics of the broker's queues into `store` and
     /// evaluate `alarms`.
     pub fn start(
-        broker: Arc<Broker>,
+        shards: Arc<Shards>,
         store: Arc<MetricStore>,
         alarms: Alarms,
     ) -> std::io::Result<Monitor> {
-        let queues = QueueMetrics::new(broker.clone());
-        store.set_source(queues.clone(), broker.now());
+        let queues = QueueMetrics::new(shards.clone());
+        store.set_source(queues.clone(), shards.now());
         let waiting_bytes = store.memory_limits().waiting_bytes;
         let Alarms { book, queue_access } = alarms;
         let book: SharedBook = Arc::new(Mutex::new(book));
         let shared = Arc::new(Shared {
             store,
             queues,
-            actions: Actions { broker, book, queue_access },
+            actions: Actions { shards, book, queue_access },
             reads: Arc::new(Jobs::new(waiting_bytes)),
             rounds: Rounds::default(),
             syncing: Mutex::new(()),
@@ -309,7 +309,7 @@ impl Monitor {
     pub(crate) async fn reset(&self) -> Result<(), MonitorError> {
         let shared = self.shared.clone();
         self.run_durably(OWN, move || {
-            let now = shared.actions.broker.now();
+            let now = shared.actions.shards.now();
             lock(&shared.actions.book).clear().map_err(StoreError::from)?;
             shared.queues.forget();
             shared.store.clear(now).map_err(MonitorError::from)
@@ -352,7 +352,7 @@ impl Shared {
     }
 
     pub(super) fn now(&self) -> Timestamp {
-        self.actions.broker.now()
+        self.actions.shards.now()
     }
 }
 

@@ -25,7 +25,7 @@ mod trace;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, Definition, SharedQueue};
+use millrace_broker::{Definition, Shards, SharedQueue};
 use millrace_core::{QueueKey, Timestamp, is_account, limits};
 use millrace_otel::RequestSpan;
 use millrace_wire::protocol::{PathQueue, Protocol, Target, parse_queue_url};
@@ -52,7 +52,7 @@ pub struct SqsOptions {
 
 /// The service.
 pub(crate) struct Sqs {
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     access_keys: AccessKeys,
     options: SqsOptions,
     deleted: RecentlyDeleted,
@@ -79,8 +79,8 @@ enum Asked {
 }
 
 impl Sqs {
-    pub(crate) fn new(broker: Arc<Broker>, access_keys: AccessKeys, options: SqsOptions) -> Sqs {
-        Sqs { broker, access_keys, options, deleted: RecentlyDeleted::default() }
+    pub(crate) fn new(shards: Arc<Shards>, access_keys: AccessKeys, options: SqsOptions) -> Sqs {
+        Sqs { shards, access_keys, options, deleted: RecentlyDeleted::default() }
     }
 
     /// Answers one request.
@@ -186,10 +186,11 @@ impl Sqs {
         };
         trace::destination(request.span, name);
         let is_foreign = caller.is_authenticated && account != caller.account;
-        let queue = self.broker.queue(region, account, name).ok_or_else(|| match is_foreign {
-            true => error::queue_is_not_yours(),
-            false => error::queue_does_not_exist(),
-        })?;
+        let queue =
+            self.shards.catalog().queue(region, account, name).ok_or_else(|| match is_foreign {
+                true => error::queue_is_not_yours(),
+                false => error::queue_does_not_exist(),
+            })?;
         self.check_access(request, &queue)?;
         Ok(queue)
     }
@@ -220,7 +221,7 @@ impl Sqs {
         queue: &SharedQueue,
         change: impl FnOnce(&mut Definition) -> Result<(), ApiError>,
     ) -> Result<(), ApiError> {
-        self.broker.update_queue(queue, change).await.map_err(error::of_broker)?
+        self.shards.catalog().update_queue(queue, change).await.map_err(error::of_broker)?
     }
 
     fn queue_url(&self, request: &SqsRequest<'_>, key: &QueueKey) -> String {

@@ -13,7 +13,7 @@ mod series;
 use std::fmt;
 use std::sync::Arc;
 
-use millrace_broker::Broker;
+use millrace_broker::Shards;
 use millrace_wire::sigv4::equal_in_constant_time;
 use millrace_wire::{ApiError, Request, Response};
 use prometheus_client::collector::Collector;
@@ -67,7 +67,7 @@ pub(crate) struct Telemetry {
 
 impl Telemetry {
     pub(crate) fn new(
-        broker: Arc<Broker>,
+        shards: Arc<Shards>,
         monitor: Arc<Monitor>,
         requests: Arc<RequestCounts>,
         figures: Option<Box<dyn Collector>>,
@@ -75,13 +75,13 @@ impl Telemetry {
     ) -> Telemetry {
         let mut registry = Registry::default();
         let queues = QueueSeries {
-            broker: broker.clone(),
+            shards: shards.clone(),
             top: options.top_queues,
             always: options.queues.clone(),
         };
         registry.register_collector(Box::new(queues));
         registry.register_collector(Box::new(requests));
-        let server = exposition::Server { broker, monitor: monitor.clone() };
+        let server = exposition::Server { shards, monitor: monitor.clone() };
         registry.register_collector(Box::new(server));
         if let Some(figures) = figures {
             registry.register_collector(figures);

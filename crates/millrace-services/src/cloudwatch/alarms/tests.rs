@@ -6,16 +6,16 @@ use millrace_metrics::MetricStore;
 use millrace_wire::cloudwatch::{DescribeAlarmHistory, MetricDataQuery, PutMetricAlarm};
 
 use super::*;
-use crate::cloudwatch::act::tests::broker;
+use crate::cloudwatch::act::tests::shards;
 use crate::cloudwatch::put_alarm::tests::{example, example_of_queries};
 use crate::cloudwatch::{Alarms, Monitor, QueueAccess};
 
 pub(in crate::cloudwatch) fn service(book: AlarmBook) -> CloudWatch {
-    let broker = broker();
-    let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
+    let shards = shards();
+    let store = Arc::new(MetricStore::open(None, shards.now()).unwrap());
     let alarms = Alarms { book, queue_access: QueueAccess::Open };
-    let monitor = Arc::new(Monitor::start(broker.clone(), store, alarms).unwrap());
-    CloudWatch::new(broker, monitor)
+    let monitor = Arc::new(Monitor::start(shards.clone(), store, alarms).unwrap());
+    CloudWatch::new(shards, monitor)
 }
 
 pub(in crate::cloudwatch) fn scope() -> Scope {
@@ -137,7 +137,7 @@ async fn alarms_are_described_by_name_state_and_action_and_page() {
         service.put_metric_alarm(&scope(), &input).await.unwrap();
     }
     let why = ("by hand".to_owned(), None);
-    let now = service.broker.now();
+    let now = service.shards.now();
     lock(&service.alarms).set_state(&scope(), "a2", State::Alarm, why, now).unwrap();
     let found = async |change: &dyn Fn(&mut DescribeAlarms)| {
         let mut input = DescribeAlarms::default();

@@ -8,7 +8,7 @@ use millrace_metrics::{Entity, Sample, Scope, Source, Value};
 use millrace_wire::cloudwatch::PutMetricAlarm;
 
 use super::*;
-use crate::cloudwatch::act::tests::broker_of;
+use crate::cloudwatch::act::tests::shards_of;
 use crate::cloudwatch::jobs::Place;
 use crate::cloudwatch::put_alarm::{alarm, tests::example};
 
@@ -25,10 +25,10 @@ fn flood(writes: &Arc<Jobs<Write>>, is_over: &Arc<AtomicBool>) {
 }
 
 fn monitor(clock: &Arc<SystemClock>, book: AlarmBook) -> Arc<Monitor> {
-    let broker = broker_of(clock.clone());
+    let shards = shards_of(clock.clone());
     let store = Arc::new(MetricStore::open(None, clock.now()).unwrap());
     let alarms = Alarms { book, queue_access: QueueAccess::Open };
-    Arc::new(Monitor::start(broker, store, alarms).unwrap())
+    Arc::new(Monitor::start(shards, store, alarms).unwrap())
 }
 
 /// An alarm of that account, which is due as soon as it is looked at.
@@ -64,7 +64,7 @@ impl Source for Faulty {
 #[tokio::test]
 async fn a_bug_ends_its_request_and_its_step_and_nothing_else() {
     let clock = Arc::new(SystemClock::new());
-    let broker = broker_of(clock.clone());
+    let shards = shards_of(clock.clone());
     let store = Arc::new(MetricStore::open(None, clock.now()).unwrap());
     store.set_source(Arc::new(Faulty), clock.now());
     let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
@@ -73,7 +73,7 @@ async fn a_bug_ends_its_request_and_its_step_and_nothing_else() {
     let mut book = AlarmBook::open(None, clock.now()).unwrap();
     book.put(alarm(&scope, &input, clock.now()).unwrap(), clock.now()).unwrap();
     let alarms = Alarms { book, queue_access: QueueAccess::Open };
-    let monitor = Monitor::start(broker, store, alarms).unwrap();
+    let monitor = Monitor::start(shards, store, alarms).unwrap();
 
     let ended = monitor.run("1", |_| -> u8 { panic!("the test wants it") }).await;
     assert!(matches!(ended, Err(MonitorError::Panicked)));
