@@ -2,9 +2,14 @@
 
 import json
 import re
+import shutil
+import subprocess
 
 import pytest
 from botocore.exceptions import ClientError
+
+from support.sdk import sdk_client
+from support.server import ROOT, Server, binary
 
 BACKLOG = {
     "Namespace": "AWS/SQS",
@@ -315,13 +320,63 @@ def test_tag_keys_of_amazon_are_refused(cloudwatch):
     assert cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"] == []
 
 
-def test_alarms_that_would_be_lost_are_refused(alone, cloudwatch):
+def test_alarms_of_an_earlier_version_are_taken_over(alone, sqs_alone, cloudwatch):
+    """The file that version 0.2.0 left when it was killed between a change of state and its notification."""
+    pages = sqs_alone.create_queue(QueueName="pages")["QueueUrl"]
     alone.stop()
     file = alone.data / "metrics" / "alarms.log"
-    file.rename(file.with_suffix(".kept"))
-    file.mkdir()
+    shutil.copy(ROOT / "crates/millrace-services/tests/fixtures/0.2.0/metrics/alarms.log", file)
     alone.start()
 
-    with pytest.raises(ClientError) as caught:
-        cloudwatch.put_metric_alarm(AlarmName="backlog", **BACKLOG)
-    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+    assert not file.exists()
+    states = {alarm["AlarmName"]: alarm["StateValue"] for alarm in cloudwatch.describe_alarms()["MetricAlarms"]}
+    assert states == {"backlog": "ALARM", "quiet": "OK"}
+    [message] = sqs_alone.receive_message(QueueUrl=pages, WaitTimeSeconds=20)["Messages"]
+    assert json.loads(message["Body"])["AlarmName"] == "backlog"
+    alone.restart("kill")
+    assert len(cloudwatch.describe_alarms()["MetricAlarms"]) == 2
+
+
+def test_alarms_need_no_directory_of_metrics(alone, clock, sqs_alone, cloudwatch, alarm):
+    """It may be left out of a copy: what alarms are is in the journal."""
+    sqs_alone.create_queue(QueueName="pages")
+    ignoring = BACKLOG | {"TreatMissingData": "ignore"}
+    cloudwatch.put_metric_alarm(AlarmName="backlog", AlarmActions=[ARN + "pages"], **ignoring)
+    cloudwatch.set_alarm_state(AlarmName="backlog", StateValue="ALARM", StateReason="drill")
+    alone.stop()
+    shutil.rmtree(alone.data / "metrics")
+    (alone.data / "metrics").write_text("no directory")
+    alone.start()
+
+    assert (alarm()["StateValue"], alarm()["StateReason"]) == ("ALARM", "drill")
+    history = cloudwatch.describe_alarm_history(AlarmName="backlog")["AlarmHistoryItems"]
+    assert [item["HistoryItemType"] for item in history] == ["Action", "StateUpdate", "ConfigurationUpdate"]
+    cloudwatch.delete_alarms(AlarmNames=["backlog"])
+    assert cloudwatch.describe_alarms()["MetricAlarms"] == []
+
+
+def test_a_backup_has_the_alarms(alone, new_client, tmp_path):
+    ignoring = BACKLOG | {"TreatMissingData": "ignore"}
+    new_client("cloudwatch").put_metric_alarm(AlarmName="backlog", **ignoring)
+    new_client("cloudwatch").set_alarm_state(AlarmName="backlog", StateValue="ALARM", StateReason="drill")
+    copy = Server(tmp_path / "copy")
+    subprocess.run([binary(), "backup", copy.data, "--endpoint", alone.endpoint], check=True)
+    subprocess.run([binary(), "journal", "check", "--data", copy.data], check=True)
+    try:
+        copy.start()
+        [alarm] = sdk_client(copy, service="cloudwatch").describe_alarms()["MetricAlarms"]
+    finally:
+        copy.close()
+
+    assert (alarm["AlarmName"], alarm["StateReason"]) == ("backlog", "drill")
+
+
+def test_documents_of_alarms_are_counted(alone, sqs_alone, cloudwatch):
+    ignoring = BACKLOG | {"TreatMissingData": "ignore"}
+    cloudwatch.put_metric_alarm(AlarmName="backlog", AlarmActions=["arn:aws:sns:::x"], **ignoring)
+    cloudwatch.set_alarm_state(AlarmName="backlog", StateValue="ALARM", StateReason="drill")
+
+    text = alone.get("/metrics")[1].decode()
+    assert 'millrace_kept_documents{collection="alarms"} 1' in text
+    assert 'millrace_kept_documents{collection="alarm-history"} 3' in text
+    assert 'collection="alarm-outbox"' not in text, "that the action is not supported is noted, and not tried again"

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::append::journal_records;
 use crate::error::BrokerError;
-use crate::kept::{KeptChange, KeptError, kept_bytes};
+use crate::kept::{KeptChange, KeptError};
 use crate::message::{Accepted, Outgoing};
 use crate::queue::{SharedQueue, State};
 use crate::send::{Batch, batch_bytes};
@@ -37,9 +37,10 @@ impl Shard {
         changes: &[KeptChange<'_>],
     ) -> Result<(AcceptedByQueue, Option<Ticket>), KeptError> {
         let message_bytes: usize = sends.iter().map(|send| batch_bytes(send.messages)).sum();
+        let kept_bytes: usize = changes.iter().map(KeptChange::record_bytes).sum();
         let reservation = self
             .log()
-            .reserve(message_bytes + kept_bytes(changes), Purpose::Store)
+            .reserve(message_bytes + kept_bytes, Purpose::Store)
             .map_err(BrokerError::from)?;
         let is_here = |send: &SendTo<'_>| send.queue.id().shard() == self.id();
         assert!(sends.iter().all(is_here), "a queue of another shard in one append");

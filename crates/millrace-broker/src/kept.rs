@@ -1,14 +1,16 @@
 //! Kept documents: everything small and durable that is not a message, by collection and key.
 //!
-//! A collection belongs to one noun, such as move tasks, whose typed view knows what the bytes
-//! mean. Documents are in memory as a whole; each change is one record in the journal, and several
+//! A collection belongs to one noun, such as move tasks or alarms, whose typed view
+//! ([`Collection`]) knows what the bytes mean. Documents are in memory as a whole; each change is one record in the journal, and several
 //! changes, with records of queues beside them, are one batch: after a crash all of it is there or
 //! nothing. What is read may not be committed yet: a change is durable once its ticket is.
 //!
 //! The lock of the documents is taken last, after those of move tasks and queues.
 
+mod collection;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,16 +22,17 @@ use thiserror::Error;
 
 use crate::append::journal_records;
 use crate::error::BrokerError;
+pub use collection::{Collection, Found};
 
 /// Bytes of one document. A batch of them must fit into the journal's queue of changes.
 pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
-/// Bytes of the name of a collection, or of a key.
-pub const KEY_BYTES_MAX: usize = 1_024;
+/// Bytes of the name of a collection, or of a key: an ARN of AWS has 2,048 characters at most.
+pub const KEY_BYTES_MAX: usize = 2_048;
 
-/// Bytes of a record besides names and content, rounded up.
-const RECORD_BYTES: usize = 64;
-/// Documents that are appended again under one lock.
-const AGAIN_AT_A_TIME: usize = 500;
+/// Documents that are appended again, or deleted, under one lock.
+const DOCUMENTS_AT_A_TIME: usize = 500;
+/// Bytes of a record beside its names and its content, rounded up.
+const RECORD_OVERHEAD_BYTES: usize = 64;
 
 /// A document as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,14 +43,14 @@ pub struct Document {
 }
 
 /// One change of a document.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct KeptChange<'a> {
     pub collection: &'a str,
-    pub key: &'a str,
+    pub key: Cow<'a, str>,
     /// The state in which the document must be.
     pub expected: Expected,
     /// The new content; `None` deletes the document.
-    pub to: Option<&'a [u8]>,
+    pub to: Option<Cow<'a, [u8]>>,
 }
 
 /// The state in which a document must be for it to be changed.
@@ -69,6 +72,9 @@ pub enum KeptError {
     TooLarge { bytes: usize },
     #[error("the name of a collection or a key has 1 to {KEY_BYTES_MAX} bytes")]
     InvalidKey,
+    /// A bug: a value that JSON cannot hold.
+    #[error("{collection}: {error}")]
+    NotEncoded { collection: &'static str, error: String },
     #[error(transparent)]
     Broker(#[from] BrokerError),
 }
@@ -102,9 +108,17 @@ pub struct Kept {
 
 #[derive(Default)]
 struct State {
-    collections: BTreeMap<String, BTreeMap<String, Stored>>,
+    collections: BTreeMap<String, Documents>,
     last_version: u64,
     listeners: Vec<(String, KeptListener)>,
+}
+
+/// The documents of a collection, by key.
+#[derive(Default)]
+struct Documents {
+    by_key: BTreeMap<String, Stored>,
+    /// Keys and contents.
+    bytes: u64,
 }
 
 struct Stored {
@@ -122,13 +136,18 @@ pub(crate) struct Pending<'k, 'c> {
 
 impl<'a> KeptChange<'a> {
     /// Stores a document, whatever is there.
-    pub fn put(collection: &'a str, key: &'a str, bytes: &'a [u8]) -> KeptChange<'a> {
-        KeptChange { collection, key, expected: Expected::Any, to: Some(bytes) }
+    pub fn put(
+        collection: &'a str,
+        key: impl Into<Cow<'a, str>>,
+        bytes: impl Into<Cow<'a, [u8]>>,
+    ) -> KeptChange<'a> {
+        let (key, to) = (key.into(), Some(bytes.into()));
+        KeptChange { collection, key, expected: Expected::Any, to }
     }
 
     /// Deletes a document, if it is there.
-    pub fn delete(collection: &'a str, key: &'a str) -> KeptChange<'a> {
-        KeptChange { collection, key, expected: Expected::Any, to: None }
+    pub fn delete(collection: &'a str, key: impl Into<Cow<'a, str>>) -> KeptChange<'a> {
+        KeptChange { collection, key: key.into(), expected: Expected::Any, to: None }
     }
 
     /// The same, only if the document is in that state.
@@ -138,20 +157,18 @@ impl<'a> KeptChange<'a> {
     }
 
     fn write(&self, records: &mut Records<'_>) {
-        let KeptChange { collection, key, to, .. } = *self;
-        match to {
+        let (collection, key) = (self.collection, &*self.key);
+        match &self.to {
             Some(bytes) => KeptRecord { collection, key, bytes }.write(records),
             None => KeptDeletedRecord { collection, key }.write(records),
         }
     }
-}
 
-/// What the records of the changes take at most.
-pub(crate) fn kept_bytes(changes: &[KeptChange<'_>]) -> usize {
-    let bytes_of = |change: &KeptChange<'_>| {
-        change.collection.len() + change.key.len() + change.to.map_or(0, <[u8]>::len)
-    };
-    changes.iter().map(|change| bytes_of(change) + RECORD_BYTES).sum()
+    /// Bytes of its record at most.
+    pub fn record_bytes(&self) -> usize {
+        let content = self.to.as_ref().map_or(0, |bytes| bytes.len());
+        self.collection.len() + self.key.len() + content + RECORD_OVERHEAD_BYTES
+    }
 }
 
 impl Kept {
@@ -163,7 +180,7 @@ impl Kept {
         for ((collection, key), KeptDocument { bytes, position }) in replayed {
             state.last_version += 1;
             let stored = Stored { bytes, version: state.last_version, position };
-            state.collections.entry(collection).or_default().insert(key, stored);
+            state.collections.entry(collection).or_default().put(key, stored);
         }
         Kept { log, state: Mutex::new(state) }
     }
@@ -171,7 +188,7 @@ impl Kept {
     /// The document of that key.
     pub fn get(&self, collection: &str, key: &str) -> Option<Document> {
         let state = self.lock();
-        let stored = state.collections.get(collection)?.get(key)?;
+        let stored = state.collections.get(collection)?.by_key.get(key)?;
         Some(stored.document())
     }
 
@@ -186,7 +203,7 @@ impl Kept {
         let state = self.lock();
         let Some(documents) = state.collections.get(collection) else { return Vec::new() };
         let first = after.map_or(prefix, |after| after.max(prefix));
-        let found = documents.range::<str, _>((Bound::Included(first), Bound::Unbounded));
+        let found = documents.by_key.range::<str, _>((Bound::Included(first), Bound::Unbounded));
         let found = found.skip_while(|(key, _)| after.is_some_and(|after| key.as_str() <= after));
         let found = found.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
         found.map(|(key, stored)| (key.clone(), stored.document())).collect()
@@ -198,8 +215,8 @@ impl Kept {
         changes: &[KeptChange<'_>],
         purpose: Purpose,
     ) -> Result<Ticket, KeptError> {
-        let reservation =
-            self.log.reserve(kept_bytes(changes), purpose).map_err(BrokerError::from)?;
+        let bytes = changes.iter().map(KeptChange::record_bytes).sum();
+        let reservation = self.log.reserve(bytes, purpose).map_err(BrokerError::from)?;
         let pending = self.begin(changes)?;
         let mut records = Records::default();
         pending.write(&mut records);
@@ -218,12 +235,22 @@ impl Kept {
     pub fn figures(&self) -> BTreeMap<String, KeptFigures> {
         let state = self.lock();
         let figures = state.collections.iter().map(|(collection, documents)| {
-            let bytes =
-                documents.iter().map(|(key, stored)| (key.len() + stored.bytes.len()) as u64);
-            let figures = KeptFigures { documents: documents.len() as u64, bytes: bytes.sum() };
-            (collection.clone(), figures)
+            let count = documents.by_key.len() as u64;
+            (collection.clone(), KeptFigures { documents: count, bytes: documents.bytes })
         });
         figures.collect()
+    }
+
+    /// Deletes all documents of a collection, a batch at a time. Those before the ticket's commit
+    /// may be gone alone.
+    pub fn clear(&self, collection: &str) -> Result<Option<Ticket>, KeptError> {
+        let mut latest = None;
+        let documents = self.scan(collection, "", None, usize::MAX);
+        for documents in documents.chunks(DOCUMENTS_AT_A_TIME) {
+            let deleted = documents.iter().map(|(key, _)| KeptChange::delete(collection, key));
+            latest = Some(self.change(&deleted.collect::<Vec<_>>(), Purpose::Reclaim)?);
+        }
+        Ok(latest)
     }
 
     /// Deletes all documents (test mode).
@@ -231,11 +258,7 @@ impl Kept {
         let collections: Vec<String> = self.lock().collections.keys().cloned().collect();
         let mut latest = None;
         for collection in collections {
-            let documents = self.scan(&collection, "", None, usize::MAX);
-            for documents in documents.chunks(AGAIN_AT_A_TIME) {
-                let deleted = documents.iter().map(|(key, _)| KeptChange::delete(&collection, key));
-                latest = Some(self.change(&deleted.collect::<Vec<_>>(), Purpose::Reclaim)?);
-            }
+            latest = self.clear(&collection)?.or(latest);
         }
         Ok(latest)
     }
@@ -253,7 +276,7 @@ impl Kept {
     /// Bytes of the records of documents that stand before some position.
     pub(crate) fn bytes_before(&self, is_before: impl Fn(u64) -> bool) -> u64 {
         let state = self.lock();
-        let stored = state.collections.values().flatten();
+        let stored = state.collections.values().flat_map(|documents| &documents.by_key);
         let stored = stored.filter(|(_, stored)| is_before(stored.position));
         stored.map(|(key, stored)| (key.len() + stored.bytes.len()) as u64).sum()
     }
@@ -269,18 +292,18 @@ impl Kept {
             let mut appended = 0;
             let mut state = self.lock();
             for (collection, documents) in &mut state.collections {
-                let documents = documents.iter_mut();
+                let documents = documents.by_key.iter_mut();
                 for (key, stored) in documents.filter(|(_, stored)| is_before(stored.position)) {
-                    if appended == AGAIN_AT_A_TIME {
+                    if appended == DOCUMENTS_AT_A_TIME {
                         break;
                     }
                     let mut records = Records::default();
-                    KeptChange::put(collection, key, &stored.bytes).write(&mut records);
+                    KeptChange::put(collection, key, &*stored.bytes).write(&mut records);
                     stored.position = append(&records)?;
                     appended += 1;
                 }
             }
-            if appended < AGAIN_AT_A_TIME {
+            if appended < DOCUMENTS_AT_A_TIME {
                 return Ok(());
             }
         }
@@ -293,50 +316,68 @@ impl Kept {
 
 impl State {
     fn check(&self, change: &KeptChange<'_>) -> Result<(), KeptError> {
-        let KeptChange { collection, key, expected, to } = *change;
+        let KeptChange { collection, key, expected, to } = change;
         let is_named = |name: &str| (1..=KEY_BYTES_MAX).contains(&name.len());
         if !is_named(collection) || !is_named(key) {
             return Err(KeptError::InvalidKey);
         }
-        if let Some(bytes) = to.map(<[u8]>::len).filter(|bytes| *bytes > DOCUMENT_BYTES_MAX) {
+        let bytes = to.as_ref().map(|bytes| bytes.len());
+        if let Some(bytes) = bytes.filter(|bytes| *bytes > DOCUMENT_BYTES_MAX) {
             return Err(KeptError::TooLarge { bytes });
         }
-        let stored = self.collections.get(collection).and_then(|documents| documents.get(key));
-        let is_as_expected = match expected {
+        let documents = self.collections.get(*collection);
+        let stored = documents.and_then(|documents| documents.by_key.get(&**key));
+        let is_as_expected = match *expected {
             Expected::Any => true,
             Expected::Absent => stored.is_none(),
             Expected::Version(version) => stored.is_some_and(|stored| stored.version == version),
         };
         if !is_as_expected {
-            let (collection, key) = (collection.to_owned(), key.to_owned());
+            let (collection, key) = ((*collection).to_owned(), key.clone().into_owned());
             return Err(KeptError::Changed { collection, key });
         }
         Ok(())
     }
 
     fn make(&mut self, change: &KeptChange<'_>, position: u64) {
-        let KeptChange { collection, key, to, .. } = *change;
+        let KeptChange { collection, key, to, .. } = change;
         match to {
             Some(bytes) => {
                 self.last_version += 1;
-                let stored = Stored { bytes: bytes.into(), version: self.last_version, position };
-                let documents = match self.collections.entry(collection.to_owned()) {
-                    Entry::Occupied(entry) => entry.into_mut(),
-                    Entry::Vacant(entry) => entry.insert(BTreeMap::new()),
-                };
-                documents.insert(key.to_owned(), stored);
+                let bytes = Arc::from(&**bytes);
+                let stored = Stored { bytes, version: self.last_version, position };
+                if !self.collections.contains_key(*collection) {
+                    self.collections.insert((*collection).to_owned(), Documents::default());
+                }
+                if let Some(documents) = self.collections.get_mut(*collection) {
+                    documents.put(key.clone().into_owned(), stored);
+                }
             }
             None => {
-                if let Some(documents) = self.collections.get_mut(collection) {
+                if let Some(documents) = self.collections.get_mut(*collection) {
                     documents.remove(key);
-                    if documents.is_empty() {
-                        self.collections.remove(collection);
+                    if documents.by_key.is_empty() {
+                        self.collections.remove(*collection);
                     }
                 }
             }
         }
         let listeners = self.listeners.iter().filter(|(of, _)| of == collection);
-        listeners.for_each(|(_, listener)| listener(key, to));
+        listeners.for_each(|(_, listener)| listener(key, to.as_deref()));
+    }
+}
+
+impl Documents {
+    fn put(&mut self, key: String, stored: Stored) {
+        self.remove(&key);
+        self.bytes += (key.len() + stored.bytes.len()) as u64;
+        self.by_key.insert(key, stored);
+    }
+
+    fn remove(&mut self, key: &str) {
+        if let Some(stored) = self.by_key.remove(key) {
+            self.bytes -= (key.len() + stored.bytes.len()) as u64;
+        }
     }
 }
 

@@ -47,8 +47,8 @@ pub use fan_out::{AcceptedByQueue, SendTo};
 pub use figures::{QueueFigures, QueueGlance, QueueTotals};
 pub use holds::Hold;
 pub use kept::{
-    DOCUMENT_BYTES_MAX, Document, Expected, KEY_BYTES_MAX, Kept, KeptChange, KeptError,
-    KeptFigures, KeptListener,
+    Collection, DOCUMENT_BYTES_MAX, Document, Expected, Found, KEY_BYTES_MAX, Kept, KeptChange,
+    KeptError, KeptFigures, KeptListener,
 };
 pub use message::{Accepted, Incoming, Outgoing, Peeked};
 pub use move_task::{
@@ -60,7 +60,7 @@ pub use shard::{OpenShard, Shard};
 pub use shards::Shards;
 
 pub use millrace_journal::{
-    Pinned, Position, Purpose, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats,
+    Pinned, Position, Purpose, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats, Ticket,
 };
 
 pub use millrace_engine::{

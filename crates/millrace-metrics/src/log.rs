@@ -108,14 +108,6 @@ impl Log {
         Ok(Log { medium: Medium::File(Arc::new(file)), len, is_dirty: is_damaged })
     }
 
-    /// A log that reads and fails to write.
-    #[cfg(test)]
-    pub(crate) fn read_only(path: &Path) -> Log {
-        let file = File::open(path).expect("a file that is there");
-        let len = file.metadata().map_or(0, |metadata| metadata.len());
-        Log { medium: Medium::File(Arc::new(file)), len, is_dirty: false }
-    }
-
     /// Writes a whole file anew: it is there completely or not at all.
     pub(crate) fn replace(
         path: &Path,

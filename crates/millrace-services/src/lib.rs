@@ -15,7 +15,7 @@ mod welcome;
 
 pub use access_keys::{AccessKey, AccessKeys, TurnsAuthentication};
 pub use auth::is_region;
-pub use cloudwatch::{Alarms, Minute, Monitor, QueueAccess};
+pub use cloudwatch::{AlarmBook, Minute, Monitor, QueueAccess, convert_alarms};
 pub use dispatch::{Options, Principal, Services};
 pub use sqs::{DeclaredQueue, SqsOptions};
 pub use telemetry::{ActionCounts, MetricsOptions, Series, resident_bytes};

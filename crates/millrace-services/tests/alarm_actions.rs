@@ -9,45 +9,35 @@ use std::sync::Arc;
 use millrace_broker::{Incoming, OpenShard, ReceiveRequest, Shard, Shards};
 use millrace_core::{ShardId, SystemClock, Timestamp};
 use millrace_engine::Replay;
-use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
-use millrace_metrics::alarm::{
-    Alarm, AlarmBook, Comparison, HistoryKind, MissingData, Rule, State,
-};
+use millrace_journal::{GroupCommit, GroupOptions, LocalJournal, LocalOptions, SimFileSystem};
+use millrace_metrics::alarm::{Alarm, Comparison, HistoryKind, MissingData, Rule, State};
 use millrace_metrics::math::{Query, QueryKind};
 use millrace_metrics::{Entity, MetricStore, Scope};
-use millrace_services::{Alarms, DeclaredQueue, Monitor, Options, QueueAccess, Services};
+use millrace_services::{
+    AlarmBook, DeclaredQueue, Monitor, Options, QueueAccess, Services, convert_alarms,
+};
 
 const REGION: &str = "us-east-1";
 const ACCOUNT: &str = "000000000000";
-const SEGMENT_BYTES: u32 = 16 << 20;
 
-/// A process on the alarms in `dir`, with a queue for their messages.
+/// A process on a disk, which looks at its alarms once the test says so.
 struct Process {
     log: Arc<GroupCommit>,
     shards: Arc<Shards>,
-    monitor: Arc<Monitor>,
 }
 
 impl Process {
-    async fn start(dir: &Path, queue: &str) -> Process {
-        Process::start_on(dir, queue, |_| ()).await
-    }
-
-    async fn start_on(dir: &Path, queue: &str, before: impl FnOnce(&GroupCommit)) -> Process {
-        let declared = DeclaredQueue { name: queue.into(), ..DeclaredQueue::default() };
-        Process::start_with(dir, declared, before).await
-    }
-
-    /// `before` is done after the creation of the queue and before the first look at the alarms.
-    async fn start_with(
-        dir: &Path,
-        mut queue: DeclaredQueue,
-        before: impl FnOnce(&GroupCommit),
-    ) -> Process {
-        let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
-        let log = GroupCommit::new(journal, GroupOptions::default());
-        let replayed =
-            Replay::default().finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
+    fn start(disk: &SimFileSystem) -> Process {
+        let mut replay = Replay::default();
+        let options = LocalOptions { segment_bytes: 1 << 20, ..LocalOptions::default() };
+        let mut apply = |record: millrace_journal::Replayed<'_>| {
+            replay.apply(record.index, record.position.0, record.record_len).unwrap();
+        };
+        // Threads of the process before may still hold its files.
+        let (disk, path) = (Arc::new(disk.killed()), Path::new("/journal"));
+        let (journal, _) = LocalJournal::open(disk, path, options, &mut apply).unwrap();
+        let log = GroupCommit::new(Box::new(journal), GroupOptions::default());
+        let replayed = replay.finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
         log.spawn_committer().unwrap();
         let clock = Arc::new(SystemClock::new());
         let options = millrace_broker::Options::default();
@@ -59,22 +49,42 @@ impl Process {
             random: Box::new(|| 1),
         };
         let shards = Shards::of_one(clock, open).unwrap();
-        let monitor = |book| {
-            let store = Arc::new(MetricStore::open(None, shards.now()).unwrap());
-            let alarms = Alarms { book, queue_access: QueueAccess::ByPolicy };
-            Arc::new(Monitor::start(shards.clone(), store, alarms).unwrap())
-        };
-        let idle = monitor(AlarmBook::open(None, shards.now()).unwrap());
-        let services = Services::new(shards.clone(), idle.clone(), &Options::default(), None);
-        if queue.name.ends_with(".fifo") {
-            queue.attributes.push(("FifoQueue".into(), "true".into()));
+        Process { log, shards }
+    }
+
+    fn monitor(&self) -> Monitor {
+        let store = Arc::new(MetricStore::open(None, self.shards.now()).unwrap());
+        Monitor::start(self.shards.clone(), store, QueueAccess::ByPolicy).unwrap()
+    }
+
+    async fn declare(&self, name: &str, attributes: &[(&str, &str)]) {
+        let idle = Arc::new(self.monitor());
+        let services = Services::new(self.shards.clone(), idle.clone(), &Options::default(), None);
+        let mut attributes: Vec<(String, String)> =
+            attributes.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        if name.ends_with(".fifo") {
+            attributes.push(("FifoQueue".into(), "true".into()));
         }
-        let queue = DeclaredQueue { region: REGION.into(), account: ACCOUNT.into(), ..queue };
+        let queue = DeclaredQueue {
+            region: REGION.into(),
+            account: ACCOUNT.into(),
+            name: name.into(),
+            attributes,
+            ..DeclaredQueue::default()
+        };
         services.declare_queue(&queue).await.unwrap();
         idle.close();
-        before(&log);
-        let monitor = monitor(AlarmBook::open(Some(dir), shards.now()).unwrap());
-        Process { log, shards, monitor }
+    }
+
+    /// Puts an alarm and has it enter a state, durably, and does nothing about it.
+    async fn enter(&self, alarm: Alarm) {
+        let mut book = AlarmBook::open(self.shards.home().unwrap());
+        let (scope, name) = (alarm.scope.clone(), alarm.name.clone());
+        book.put(alarm, Timestamp(1)).unwrap();
+        let why = ("depth".to_owned(), None);
+        let owed = book.set_state(&scope, &name, State::Alarm, why, Timestamp(2)).unwrap();
+        assert_eq!(owed.unwrap().arns.len(), 1);
+        self.shards.home().unwrap().committed(book.latest()).await.unwrap();
     }
 
     /// The messages in the queue once there is one.
@@ -88,11 +98,17 @@ impl Process {
         };
         queue.receive(&receive).await.unwrap()
     }
+
+    /// What is still owed, and the last that happened to alarms.
+    fn outcome(&self, account: &str) -> (usize, HistoryKind, String) {
+        let book = AlarmBook::open(self.shards.home().unwrap());
+        let last = book.history(account).pop().unwrap();
+        (book.owed(account, 0, 10).len(), last.kind, last.summary)
+    }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.monitor.close();
         self.shards.close();
         self.log.close();
     }
@@ -145,91 +161,88 @@ fn alarm(queue: &str) -> Alarm {
     }
 }
 
-/// Leaves what a process leaves that is killed right after the change of state is durable.
-fn killed_before_the_action(dir: &Path, queue: &str) {
-    let mut book = AlarmBook::open(Some(dir), Timestamp(1)).unwrap();
-    let alarm = alarm(queue);
-    book.put(alarm.clone(), Timestamp(1)).unwrap();
-    let why = ("depth".to_owned(), None);
-    let owed = book.set_state(&alarm.scope, &alarm.name, State::Alarm, why, Timestamp(2)).unwrap();
-    assert_eq!(owed.unwrap().arns.len(), 1);
+/// What a process leaves that is killed right after the change of state is durable.
+async fn killed_before_the_action(
+    alarm: Alarm,
+    queue: &str,
+    attributes: &[(&str, &str)],
+) -> SimFileSystem {
+    let disk = SimFileSystem::new(1);
+    let process = Process::start(&disk);
+    process.declare(queue, attributes).await;
+    process.enter(alarm).await;
+    // What was written and not synced is lost as well.
+    disk.crashed(1)
 }
 
 #[tokio::test]
 async fn an_action_that_was_owed_is_done_at_the_next_start_and_not_again() {
     for queue in ["pages", "pages.fifo"] {
-        let dir = tempfile::tempdir().unwrap();
-        killed_before_the_action(dir.path(), queue);
+        let disk = killed_before_the_action(alarm(queue), queue, &[]).await;
+        let process = Process::start(&disk);
+        assert_eq!(process.outcome(ACCOUNT).0, 1);
 
-        let process = Process::start(dir.path(), queue).await;
+        let monitor = process.monitor();
         let received = process.receive(queue).await;
+        monitor.close();
+        process.monitor().close();
         drop(process);
 
         assert_eq!(received.len(), 1);
         let is_fifo = queue.ends_with(".fifo");
         assert_eq!(received[0].delivery.group.as_deref(), is_fifo.then_some("alarms"));
         // A queue that drops what it was sent before is told what tells changes apart.
-        let once = if is_fifo { &b"alarm-1-2"[..] } else { b"" };
+        let once = if is_fifo { &b"alarm-2-2"[..] } else { b"" };
         assert_eq!(received[0].content.deduplication_id(), once);
         let message: serde_json::Value =
             serde_json::from_slice(received[0].content.body()).unwrap();
         assert_eq!(message["AlarmName"], "too-many");
         assert_eq!([&message["OldStateValue"], &message["NewStateValue"]], ["OK", "ALARM"]);
-        let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
-        assert_eq!(book.owed().count(), 0);
-        let last = book.history().iter().last().unwrap();
-        assert_eq!(last.kind, HistoryKind::Action);
-        assert!(last.summary.starts_with("Successfully executed"), "{}", last.summary);
+        let process = Process::start(&disk);
+        let done = format!("Successfully executed action arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}");
+        assert_eq!(process.outcome(ACCOUNT), (0, HistoryKind::Action, done));
+        let queue = process.shards.catalog().queue(REGION, ACCOUNT, queue).unwrap();
+        assert_eq!(queue.count_messages().0.total(), 1);
     }
 }
 
 #[tokio::test]
 async fn an_action_that_cannot_be_done_is_not_owed_any_more() {
-    let dir = tempfile::tempdir().unwrap();
-    killed_before_the_action(dir.path(), "pages");
+    let disk = killed_before_the_action(alarm("pages"), "others", &[]).await;
 
-    drop(Process::start(dir.path(), "others").await);
+    let process = Process::start(&disk);
+    process.monitor().close();
 
-    let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
-    assert_eq!(book.owed().count(), 0);
-    let last = book.history().iter().last().unwrap();
-    assert!(last.summary.ends_with("the queue does not exist"), "{}", last.summary);
+    let (owed, _, last) = process.outcome(ACCOUNT);
+    assert_eq!(owed, 0);
+    assert!(last.ends_with("the queue does not exist"), "{last}");
 }
 
 #[tokio::test]
 async fn what_the_journal_does_not_take_stays_owed() {
-    let dir = tempfile::tempdir().unwrap();
-    killed_before_the_action(dir.path(), "pages");
+    let disk = killed_before_the_action(alarm("pages"), "pages", &[]).await;
 
-    drop(Process::start_on(dir.path(), "pages", GroupCommit::close).await);
-    let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
-    assert_eq!(book.owed().count(), 1);
-    drop(book);
+    let process = Process::start(&disk);
+    process.log.close();
+    process.monitor().close();
+    assert_eq!(process.outcome(ACCOUNT).0, 1);
+    drop(process);
 
-    let process = Process::start(dir.path(), "pages").await;
+    let process = Process::start(&disk);
+    let monitor = process.monitor();
     assert_eq!(process.receive("pages").await.len(), 1);
+    monitor.close();
 }
 
 /// What became of the action of an alarm of another account, about a queue with these attributes.
 async fn outcome_elsewhere(attributes: &[(&str, &str)]) -> String {
-    let dir = tempfile::tempdir().unwrap();
-    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
     let mut alarm = alarm("pages");
     alarm.scope.account = "111111111111".into();
     alarm.description = Some("x".repeat(1_024));
-    book.put(alarm.clone(), Timestamp(1)).unwrap();
-    let why = ("depth".to_owned(), None);
-    book.set_state(&alarm.scope, &alarm.name, State::Alarm, why, Timestamp(2)).unwrap();
-    drop(book);
-    let attributes = attributes.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-    let queue = DeclaredQueue {
-        name: "pages".into(),
-        attributes: attributes.collect(),
-        ..DeclaredQueue::default()
-    };
-    drop(Process::start_with(dir.path(), queue, |_| ()).await);
-    let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
-    book.history().iter().last().unwrap().summary.clone()
+    let disk = killed_before_the_action(alarm, "pages", attributes).await;
+    let process = Process::start(&disk);
+    process.monitor().close();
+    process.outcome("111111111111").2
 }
 
 #[tokio::test]
@@ -250,4 +263,79 @@ async fn an_alarm_sends_to_queues_of_other_accounts_only_as_their_policy_and_lim
     let small = [("Policy", &ours[..]), ("MaximumMessageSize", "1024")];
     let limited = outcome_elsewhere(&small).await;
     assert!(limited.ends_with("bytes, limit 1024"), "{limited}");
+}
+
+#[tokio::test]
+async fn alarms_of_an_earlier_version_are_taken_over_once() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/0.2.0/metrics");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("alarms.log");
+    std::fs::copy(fixture.join("alarms.log"), &file).unwrap();
+    let disk = SimFileSystem::new(1);
+    let process = Process::start(&disk);
+    process.declare("pages", &[]).await;
+
+    convert_alarms(&process.shards.home().unwrap(), dir.path()).unwrap();
+    drop(process);
+
+    assert!(!file.exists(), "it is durable elsewhere");
+    let process = Process::start(&disk.crashed(1));
+    let mut book = AlarmBook::open(process.shards.home().unwrap());
+    let state = |alarm: &Alarm| (alarm.name.clone(), alarm.state, alarm.tags.len());
+    let states: Vec<_> = book.all().map(state).collect();
+    let expected = [("backlog", State::Alarm, 1), ("quiet", State::Ok, 1)];
+    assert_eq!(states, expected.map(|(name, state, tags)| (name.to_owned(), state, tags)));
+    let summaries: Vec<_> = book.history(ACCOUNT).into_iter().map(|item| item.summary).collect();
+    let expected = [
+        "Alarm \"backlog\" created",
+        "Alarm \"gone\" created",
+        "Alarm \"quiet\" created",
+        "Alarm \"gone\" deleted",
+        "Alarm updated from INSUFFICIENT_DATA to OK",
+        "Alarm updated from INSUFFICIENT_DATA to ALARM",
+    ];
+    assert_eq!(summaries, expected);
+
+    // The file could not be removed, and an alarm has changed since.
+    let scope = Scope { region: REGION.into(), account: ACCOUNT.into() };
+    book.tag(&scope, "quiet", BTreeMap::clear).unwrap();
+    std::fs::copy(fixture.join("alarms.log"), &file).unwrap();
+    convert_alarms(&process.shards.home().unwrap(), dir.path()).unwrap();
+    let again = AlarmBook::open(process.shards.home().unwrap());
+    assert!(again.alarm(&scope, "quiet").unwrap().tags.is_empty(), "what is newer stays");
+    assert_eq!((again.history(ACCOUNT).len(), again.owed(ACCOUNT, 0, 10).len()), (6, 1));
+
+    let monitor = process.monitor();
+    let received = process.receive("pages").await;
+    monitor.close();
+    let message: serde_json::Value = serde_json::from_slice(received[0].content.body()).unwrap();
+    assert_eq!((received.len(), &message["AlarmName"]), (1, &"backlog".into()));
+}
+
+#[test]
+fn a_file_stays_whose_alarms_the_journal_does_not_take() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/0.2.0/metrics");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("alarms.log");
+    std::fs::copy(fixture.join("alarms.log"), &file).unwrap();
+    let process = Process::start(&SimFileSystem::new(1));
+    process.log.close();
+
+    let refused = convert_alarms(&process.shards.home().unwrap(), dir.path()).unwrap_err();
+
+    assert!(refused.to_string().contains("journal is closed"), "{refused}");
+    assert!(file.exists());
+}
+
+#[test]
+fn a_file_that_is_none_of_alarms_stays_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("alarms.log");
+    std::fs::write(&file, b"something else").unwrap();
+    let process = Process::start(&SimFileSystem::new(1));
+
+    let refused = convert_alarms(&process.shards.home().unwrap(), dir.path()).unwrap_err();
+
+    assert!(refused.to_string().ends_with("is no file of metrics"), "{refused}");
+    assert!(file.exists() && process.shards.home().unwrap().kept().figures().is_empty());
 }

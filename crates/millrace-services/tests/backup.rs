@@ -14,8 +14,8 @@ use millrace_engine::Replay;
 use millrace_journal::{
     GroupCommit, GroupOptions, Journal, LocalJournal, LocalOptions, MemoryJournal, RealFileSystem,
 };
-use millrace_metrics::{MetricStore, alarm::AlarmBook};
-use millrace_services::{Alarms, Monitor, Options, QueueAccess, Services};
+use millrace_metrics::MetricStore;
+use millrace_services::{Monitor, Options, QueueAccess, Services};
 use millrace_wire::{Request, Response, Service};
 
 const ACCOUNT: &str = "000000000000";
@@ -52,9 +52,8 @@ impl Process {
         };
         let shards = Shards::of_one(clock, open).unwrap();
         let store = Arc::new(MetricStore::open(metrics, shards.now()).unwrap());
-        let book = AlarmBook::open(metrics, shards.now()).unwrap();
-        let alarms = Alarms { book, queue_access: QueueAccess::Open };
-        let monitor = Arc::new(Monitor::start(shards.clone(), store, alarms).unwrap());
+        let monitor = Monitor::start(shards.clone(), store, QueueAccess::Open).unwrap();
+        let monitor = Arc::new(monitor);
         let options =
             Options { region: "us-east-1".into(), account: ACCOUNT.into(), ..Options::default() };
         let services = Services::new(shards.clone(), monitor.clone(), &options, None);
@@ -121,9 +120,7 @@ async fn an_archive_holds_metrics_then_segments_then_its_end() {
     let names: Vec<&str> = files.iter().map(|(name, _)| &**name).collect();
     let segments = process.log.segments();
     let of_journal = segments.iter().map(|segment| format!("journal/{}.seg", segment.id));
-    let expected: Vec<String> = ["metrics/catalog.log", "metrics/alarms.log"]
-        .map(str::to_owned)
-        .into_iter()
+    let expected: Vec<String> = std::iter::once("metrics/catalog.log".to_owned())
         .chain(of_journal)
         .chain(["end.json".to_owned()])
         .collect();

@@ -9,8 +9,8 @@ use millrace_broker::{OpenShard, Shard, Shards};
 use millrace_core::{ShardId, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
-use millrace_metrics::{MetricStore, alarm::AlarmBook};
-use millrace_services::{Alarms, Monitor, Options, QueueAccess, Services, SqsOptions};
+use millrace_metrics::MetricStore;
+use millrace_services::{Monitor, Options, QueueAccess, Services, SqsOptions};
 use millrace_wire::{Header, Request, Response, Service};
 use serde_json::{Value, json};
 
@@ -42,9 +42,8 @@ impl Process {
         };
         let shards = Shards::of_one(clock, open).unwrap();
         let store = Arc::new(MetricStore::open(None, shards.now()).unwrap());
-        let book = AlarmBook::open(None, shards.now()).unwrap();
-        let alarms = Alarms { book, queue_access: QueueAccess::Open };
-        let monitor = Arc::new(Monitor::start(shards.clone(), store, alarms).unwrap());
+        let monitor = Monitor::start(shards.clone(), store, QueueAccess::Open).unwrap();
+        let monitor = Arc::new(monitor);
         let options = Options {
             region: "us-east-1".into(),
             account: "000000000000".into(),

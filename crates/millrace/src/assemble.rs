@@ -11,12 +11,11 @@ use millrace_engine::{Finished, Replay};
 use millrace_journal::{
     Durability, GroupCommit, Journal, LocalJournal, LocalOptions, MemoryJournal, RealFileSystem,
 };
-use millrace_metrics::alarm::AlarmBook;
 use millrace_metrics::{MetricStore, StoreError};
 use millrace_otel::Tracer;
 use millrace_server::{BoxFuture, Drain, Hooks};
 use millrace_services::{
-    AccessKeys, Alarms, DeclaredQueue, Monitor, Options, QueueAccess, SqsOptions,
+    AccessKeys, DeclaredQueue, Monitor, Options, QueueAccess, SqsOptions, convert_alarms,
 };
 use prometheus_client::collector::Collector;
 
@@ -207,7 +206,7 @@ fn random_bits() -> u128 {
     }
 }
 
-/// Opens the history of metrics and has it gather.
+/// Opens the history of metrics, gathers into it, and evaluates alarms.
 fn start_monitor(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Arc<Monitor>> {
     let path = config.data.join("metrics");
     let dir = (config.durability != Durability::Memory).then_some(path.as_path());
@@ -221,11 +220,11 @@ fn start_monitor(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Arc<Mo
         }
         opened => opened,
     };
-    let book = AlarmBook::open(dir, now).unwrap_or_else(|error| {
+    let home = shards.home()?;
+    if let Some(Err(error)) = dir.map(|dir| convert_alarms(&home, dir)) {
         let dir = path.display();
-        tracing::error!(%dir, %error, "there are no alarms in this run, and none can be set");
-        AlarmBook::unavailable()
-    });
+        tracing::error!(%dir, %error, "alarms of an earlier version are not taken over");
+    }
     let store = store.context("opening the metrics")?;
     let memory_limits = Bounds::of(config.limits.memory_bytes).memory_limits();
     let store = Arc::new(store.with_memory_limits(memory_limits));
@@ -233,9 +232,8 @@ fn start_monitor(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Arc<Mo
         true => QueueAccess::Open,
         false => QueueAccess::ByPolicy,
     };
-    let alarms = Alarms { book, queue_access };
-    let monitor = Monitor::start(shards.clone(), store, alarms);
-    Ok(Arc::new(monitor.context("starting the thread of metrics")?))
+    let monitor = Monitor::start(shards.clone(), store, queue_access);
+    Ok(Arc::new(monitor.context("starting the threads of metrics")?))
 }
 
 /// Opens the journal and rebuilds the queues from it.

@@ -114,18 +114,18 @@ fn a_refused_fan_out_changes_nothing() {
     let one = content("one");
     let messages = [message("one", &one)];
     let sends = [&b, &a].map(|queue| SendTo { queue, messages: &messages });
-    let put = KeptChange::put(STEPS, "1", b"1");
-    let version = |version| [put.if_it_is(Expected::Version(version))];
+    let put = || KeptChange::put(STEPS, "1", b"1");
+    let version = |version| [put().if_it_is(Expected::Version(version))];
 
     let changed = shards.home().unwrap().begin_fan_out(&sends, &version(1));
     assert!(matches!(changed, Err(KeptError::Changed { .. })));
     let huge = vec![b'x'; 70 << 10];
     let huge = [message("huge", &huge)];
     let too_large =
-        shards.home().unwrap().begin_fan_out(&[SendTo { queue: &a, messages: &huge }], &[put]);
+        shards.home().unwrap().begin_fan_out(&[SendTo { queue: &a, messages: &huge }], &[put()]);
     assert!(matches!(too_large, Err(KeptError::Broker(BrokerError::Unavailable(_)))));
     run(&log, shards.catalog().delete_queue(&b)).unwrap();
-    let gone = shards.home().unwrap().begin_fan_out(&sends, &[put]);
+    let gone = shards.home().unwrap().begin_fan_out(&sends, &[put()]);
     assert!(matches!(gone, Err(KeptError::Broker(BrokerError::QueueDoesNotExist))));
 
     assert_eq!(a.counts().total(), 0);

@@ -4,78 +4,58 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use millrace_broker::{
-    DOCUMENT_BYTES_MAX, Expected, KeptChange, KeptError, KeptFigures, Purpose, Shards,
+    Collection, DOCUMENT_BYTES_MAX, Expected, Found, KEY_BYTES_MAX, KeptChange, KeptError,
+    KeptFigures, Purpose, Shard, Shards,
 };
 use millrace_journal::{GroupCommit, SimFileSystem};
+use serde::{Deserialize, Serialize};
 
 use crate::support::{create, fill_segments, open, run};
 
-const NOTES: &str = "notes";
-
-/// A note, typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A noun, and its collection: nothing else is needed for one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
+    name: String,
     text: String,
+    #[serde(default)]
     is_done: bool,
 }
 
+const NOTES: Collection<Note> = Collection::new("notes", |note| note.name.clone());
+
 impl Note {
-    fn new(text: &str) -> Note {
-        Note { text: text.to_owned(), is_done: false }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        format!("{}{}", u8::from(self.is_done), self.text).into_bytes()
-    }
-
-    fn of_bytes(bytes: &[u8]) -> Note {
-        let text = std::str::from_utf8(bytes).unwrap();
-        Note { text: text[1..].to_owned(), is_done: text.starts_with('1') }
+    fn new(name: &str, text: &str) -> Note {
+        Note { name: name.to_owned(), text: text.to_owned(), is_done: false }
     }
 }
 
-/// The collection, typed.
-struct Notes<'b>(&'b Shards, &'b GroupCommit);
+/// What a service of notes would do.
+struct Notes<'b>(&'b Shard, &'b GroupCommit);
 
 impl Notes<'_> {
-    fn put(&self, key: &str, note: &Note) {
-        let changed = self
-            .0
-            .home()
-            .unwrap()
-            .kept()
-            .change(&[KeptChange::put(NOTES, key, &note.bytes())], Purpose::Store);
+    fn put(&self, note: &Note) {
+        let changed = self.0.kept().change(&[NOTES.put(note).unwrap()], Purpose::Store);
         self.commit(changed.unwrap());
     }
 
-    fn get(&self, key: &str) -> Option<Note> {
-        self.0
-            .home()
-            .unwrap()
-            .kept()
-            .get(NOTES, key)
-            .map(|document| Note::of_bytes(&document.bytes))
+    fn get(&self, name: &str) -> Option<Note> {
+        NOTES.get(self.0.kept(), name).map(|found| found.value)
     }
 
     /// Of two that finish the same note one is refused.
-    fn finish(&self, key: &str, version: u64) -> Result<(), KeptError> {
-        let done = Note { is_done: true, ..self.get(key).unwrap() }.bytes();
-        let change = KeptChange::put(NOTES, key, &done).if_it_is(Expected::Version(version));
-        self.0
-            .home()
-            .unwrap()
-            .kept()
-            .change(&[change], Purpose::Store)
-            .map(|ticket| self.commit(ticket))
+    fn finish(&self, note: Found<Note>) -> Result<(), KeptError> {
+        let done = Note { is_done: true, ..note.value };
+        let change = NOTES.put(&done)?.if_it_is(Expected::Version(note.version));
+        self.0.kept().change(&[change], Purpose::Store).map(|ticket| self.commit(ticket))
     }
 
-    fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
-        let found = self.0.home().unwrap().kept().scan(NOTES, prefix, after, limit);
-        found.into_iter().map(|(key, _)| key).collect()
+    fn names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+        let found = NOTES.scan(self.0.kept(), prefix, after, limit);
+        found.into_iter().map(|note| note.name).collect()
     }
 
     fn commit(&self, ticket: millrace_journal::Ticket) {
-        run(self.1, self.0.home().unwrap().committed(Some(ticket))).unwrap();
+        run(self.1, self.0.committed(Some(ticket))).unwrap();
     }
 }
 
@@ -86,56 +66,96 @@ fn opened(fs: &Arc<SimFileSystem>) -> (Arc<GroupCommit>, Arc<Shards>) {
 #[test]
 fn documents_are_put_found_changed_once_and_deleted() {
     let (log, shards) = opened(&Arc::new(SimFileSystem::new(1)));
-    let notes = Notes(&shards, &log);
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
     for key in ["b/1", "a/2", "b/2", "b/3", "c"] {
-        notes.put(key, &Note::new(key));
+        notes.put(&Note::new(key, "text"));
     }
 
-    assert_eq!(notes.get("a/2"), Some(Note::new("a/2")));
+    assert_eq!(notes.get("a/2"), Some(Note::new("a/2", "text")));
     assert_eq!(notes.get("a"), None);
-    assert_eq!(notes.keys("b/", None, 2), ["b/1", "b/2"]);
-    assert_eq!(notes.keys("b/", Some("b/2"), 2), ["b/3"]);
-    assert_eq!(notes.keys("b/", Some("a/2"), 1), ["b/1"], "what comes after the prefix");
-    assert_eq!(notes.keys("", Some("c"), 9), [""; 0]);
+    assert_eq!(notes.names("b/", None, 2), ["b/1", "b/2"]);
+    assert_eq!(notes.names("b/", Some("b/2"), 2), ["b/3"]);
+    assert_eq!(notes.names("b/", Some("a/2"), 1), ["b/1"], "what comes after the prefix");
+    assert_eq!(notes.names("", Some("c"), 9), [""; 0]);
 
-    let version = shards.home().unwrap().kept().get(NOTES, "b/2").unwrap().version;
-    notes.finish("b/2", version).unwrap();
+    let note = NOTES.get(shards.home().unwrap().kept(), "b/2").unwrap();
+    notes.finish(note.clone()).unwrap();
     assert!(notes.get("b/2").unwrap().is_done);
-    assert!(matches!(notes.finish("b/2", version), Err(KeptError::Changed { .. })));
-    let figures = KeptFigures { documents: 5, bytes: 2 * (4 * 3 + 1) + 5 };
-    assert_eq!(shards.home().unwrap().kept().figures()[NOTES], figures);
+    assert!(matches!(notes.finish(note), Err(KeptError::Changed { .. })));
 
-    shards
-        .home()
-        .unwrap()
-        .kept()
-        .change(&[KeptChange::delete(NOTES, "b/2")], Purpose::Reclaim)
-        .unwrap();
+    shards.home().unwrap().kept().change(&[NOTES.delete("b/2")], Purpose::Reclaim).unwrap();
     assert_eq!(notes.get("b/2"), None);
-    let absent = KeptChange::put(NOTES, "c", b"0").if_it_is(Expected::Absent);
+    let absent = NOTES.put(&Note::new("c", "")).unwrap().if_it_is(Expected::Absent);
     assert!(shards.home().unwrap().kept().change(&[absent], Purpose::Store).is_err());
     shards.close();
+}
+
+#[test]
+fn the_size_of_a_collection_follows_its_changes() {
+    let fs = Arc::new(SimFileSystem::new(1));
+    let (log, shards) = opened(&fs);
+    let change = |changes: &[KeptChange<'_>]| {
+        let ticket = shards.home().unwrap().kept().change(changes, Purpose::Store).unwrap();
+        run(&log, shards.home().unwrap().committed(Some(ticket))).unwrap();
+    };
+    let put = |key, bytes: &'static [u8]| KeptChange::put("c", key, bytes);
+
+    change(&[put("a", b"123"), put("bb", b"1"), put("gone", b"12345")]);
+    change(&[put("a", b"1"), KeptChange::delete("c", "gone"), KeptChange::delete("c", "absent")]);
+
+    let figures = KeptFigures { documents: 2, bytes: (1 + 1) + (2 + 1) };
+    assert_eq!(shards.home().unwrap().kept().figures()["c"], figures);
+    shards.close();
+    drop((shards, log));
+    let (_log, shards) = opened(&fs);
+    assert_eq!(shards.home().unwrap().kept().figures()["c"], figures, "after a start");
+    shards.close();
+}
+
+#[test]
+fn a_document_that_cannot_be_read_is_left_out_and_stays() {
+    let (log, shards) = opened(&Arc::new(SimFileSystem::new(1)));
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
+    notes.put(&Note::new("b", "text"));
+    let older = KeptChange::put(NOTES.name(), "a", br#"{"name":"a","text":""}"#);
+    let broken = KeptChange::put(NOTES.name(), "c", b"{");
+    notes.commit(shards.home().unwrap().kept().change(&[older, broken], Purpose::Store).unwrap());
+
+    assert_eq!(notes.names("", None, 9), ["a", "b"]);
+    assert_eq!(notes.get("c"), None);
+    assert!(shards.home().unwrap().kept().get(NOTES.name(), "c").is_some());
+    shards.close();
+}
+
+#[test]
+fn a_value_that_is_no_json_is_refused() {
+    type Pairs = std::collections::BTreeMap<(u8, u8), u8>;
+    const PAIRS: Collection<Pairs> = Collection::new("pairs", |_| "key".to_owned());
+
+    let refused = PAIRS.put(&Pairs::from([((1, 2), 3)]));
+
+    assert!(matches!(refused, Err(KeptError::NotEncoded { collection: "pairs", .. })));
 }
 
 #[test]
 fn several_changes_are_made_together_or_not_at_all() {
     let fs = Arc::new(SimFileSystem::new(1));
     let (log, shards) = opened(&fs);
-    let notes = Notes(&shards, &log);
-    notes.put("old", &Note::new("old"));
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
+    notes.put(&Note::new("old", "text"));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let told = seen.clone();
     let listener = move |key: &str, to: Option<&[u8]>| {
-        told.lock().unwrap().push((key.to_owned(), to.map(Note::of_bytes)));
+        told.lock().unwrap().push((key.to_owned(), to.map(|bytes| bytes.len() > 1)));
     };
-    shards.home().unwrap().kept().watch(NOTES, Box::new(listener));
-    let new = Note::new("new").bytes();
-    let rename = |absent: &'static str| {
-        [
-            KeptChange::delete(NOTES, "old"),
-            KeptChange::put(NOTES, absent, &new).if_it_is(Expected::Absent),
-            KeptChange::put("others", "o", b"o"),
-        ]
+    shards.home().unwrap().kept().watch(NOTES.name(), Box::new(listener));
+    let rename = |absent| {
+        let new = NOTES.put(&Note::new(absent, "text")).unwrap();
+        let other = KeptChange::put("others", "o", b"o");
+        [NOTES.delete("old"), new.if_it_is(Expected::Absent), other]
     };
 
     assert!(
@@ -144,18 +164,21 @@ fn several_changes_are_made_together_or_not_at_all() {
     );
     assert!(seen.lock().unwrap().is_empty() && notes.get("old").is_some());
     let large = vec![0; DOCUMENT_BYTES_MAX + 1];
-    for change in [KeptChange::put(NOTES, "", b""), KeptChange::put(NOTES, "large", &large)] {
+    let long = "k".repeat(KEY_BYTES_MAX + 1);
+    let put = |key, bytes| KeptChange::put(NOTES.name(), key, bytes);
+    for change in [put("", &b""[..]), put("large", &large), put(&long, b"")] {
         assert!(shards.home().unwrap().kept().change(&[change], Purpose::Store).is_err());
     }
     notes.commit(shards.home().unwrap().kept().change(&rename("new"), Purpose::Store).unwrap());
 
-    let changes = [("old".to_owned(), None), ("new".to_owned(), Some(Note::new("new")))];
+    let changes = [("old".to_owned(), None), ("new".to_owned(), Some(true))];
     assert_eq!(*seen.lock().unwrap(), changes);
     shards.close();
     drop((shards, log));
     let (log, shards) = opened(&fs);
-    let notes = Notes(&shards, &log);
-    assert_eq!(notes.keys("", None, 9), ["new"]);
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
+    assert_eq!(notes.names("", None, 9), ["new"]);
     assert_eq!(&*shards.home().unwrap().kept().get("others", "o").unwrap().bytes, b"o");
     shards.close();
 }
@@ -164,18 +187,14 @@ fn several_changes_are_made_together_or_not_at_all() {
 fn documents_outlive_the_segments_that_they_were_written_to() {
     let fs = Arc::new(SimFileSystem::new(1));
     let (log, shards) = opened(&fs);
-    let notes = Notes(&shards, &log);
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
     for number in 0..1_200 {
-        notes.put(&format!("{number:04}"), &Note::new("kept"));
+        notes.put(&Note::new(&format!("{number:04}"), "kept"));
     }
-    notes.put("gone", &Note::new("gone"));
-    shards
-        .home()
-        .unwrap()
-        .kept()
-        .change(&[KeptChange::delete(NOTES, "gone")], Purpose::Reclaim)
-        .unwrap();
-    let version = shards.home().unwrap().kept().get(NOTES, "0007").unwrap().version;
+    notes.put(&Note::new("gone", "gone"));
+    shards.home().unwrap().kept().change(&[NOTES.delete("gone")], Purpose::Reclaim).unwrap();
+    let version = NOTES.get(shards.home().unwrap().kept(), "0007").unwrap().version;
     let first = log.segments()[0].id;
     for _ in 0..3 {
         let filler = fill_segments(&log, &shards);
@@ -187,7 +206,7 @@ fn documents_outlive_the_segments_that_they_were_written_to() {
     }
     assert!(log.segments()[0].id.0 > first.0 + 3, "{:?}", log.segments());
     assert_eq!(
-        shards.home().unwrap().kept().get(NOTES, "0007").unwrap().version,
+        NOTES.get(shards.home().unwrap().kept(), "0007").unwrap().version,
         version,
         "it did not change"
     );
@@ -195,9 +214,10 @@ fn documents_outlive_the_segments_that_they_were_written_to() {
     drop((shards, log));
 
     let (log, shards) = opened(&fs);
-    let notes = Notes(&shards, &log);
-    assert_eq!(notes.keys("", None, 2_000).len(), 1_200);
-    assert_eq!((notes.get("1199"), notes.get("gone")), (Some(Note::new("kept")), None));
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
+    assert_eq!(notes.names("", None, 2_000).len(), 1_200);
+    assert_eq!((notes.get("1199"), notes.get("gone")), (Some(Note::new("1199", "kept")), None));
     create(&log, &shards, "q");
     run(&log, shards.reset()).unwrap();
     assert!(shards.home().unwrap().kept().figures().is_empty());

@@ -59,11 +59,8 @@ impl Browser {
             ..millrace_services::Options::default()
         };
         let store = millrace_metrics::MetricStore::open(None, shards.now()).unwrap();
-        let alarms = millrace_services::Alarms {
-            book: millrace_metrics::alarm::AlarmBook::open(None, shards.now()).unwrap(),
-            queue_access: millrace_services::QueueAccess::Open,
-        };
-        let monitor = millrace_services::Monitor::start(shards.clone(), Arc::new(store), alarms);
+        let access = millrace_services::QueueAccess::Open;
+        let monitor = millrace_services::Monitor::start(shards.clone(), Arc::new(store), access);
         let services =
             Arc::new(Services::new(shards.clone(), Arc::new(monitor.unwrap()), &services, None));
         let options = Options {

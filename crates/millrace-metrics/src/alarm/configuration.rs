@@ -15,7 +15,7 @@ const DATA_CHARS: usize = 4_095;
 
 /// What was done to an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     Create,
     Update,
     Delete,
@@ -28,6 +28,15 @@ impl Step {
             Step::Create => ("Create", "createdAlarm"),
             Step::Update => ("Update", "updatedAlarm"),
             Step::Delete => ("Delete", "deletedAlarm"),
+        }
+    }
+
+    /// As the summary has it.
+    pub(super) fn past(self) -> &'static str {
+        match self {
+            Step::Create => "created",
+            Step::Update => "updated",
+            Step::Delete => "deleted",
         }
     }
 }
@@ -131,7 +140,7 @@ fn put(shown: &mut Value, name: &str, value: Option<impl Into<Value>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alarm::book::tests::alarm;
+    use crate::alarm::definition::tests::alarm;
 
     fn told(step: Step, alarm: &Alarm) -> Value {
         let text = data(step, alarm);

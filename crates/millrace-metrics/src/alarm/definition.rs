@@ -1,8 +1,7 @@
-//! An alarm, and what is remembered of it.
+//! An alarm and its state.
 
 use std::collections::BTreeMap;
 
-use millrace_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Rule, State};
@@ -109,65 +108,57 @@ impl Alarm {
     }
 }
 
-/// What kind of thing happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HistoryKind {
-    ConfigurationUpdate,
-    StateUpdate,
-    Action,
-}
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::alarm::{Comparison, MissingData};
 
-impl HistoryKind {
-    pub fn of_name(name: &str) -> Option<HistoryKind> {
-        let all = [HistoryKind::ConfigurationUpdate, HistoryKind::StateUpdate, HistoryKind::Action];
-        all.into_iter().find(|kind| kind.name() == name)
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            HistoryKind::ConfigurationUpdate => "ConfigurationUpdate",
-            HistoryKind::StateUpdate => "StateUpdate",
-            HistoryKind::Action => "Action",
+    pub(in crate::alarm) fn alarm(name: &str) -> Alarm {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let kind = QueryKind::Metric {
+            entity: Entity::new(
+                scope.clone(),
+                "AWS/SQS",
+                vec![("QueueName".into(), "jobs".into())],
+            ),
+            metric: "ApproximateNumberOfMessagesVisible".into(),
+            unit: None,
+            statistic: "Maximum".into(),
+            period_s: 60,
+        };
+        let query = Query { id: "m".into(), kind, label: None, account: None, is_returned: true };
+        let rule = Rule {
+            comparison: Comparison::GreaterThanThreshold,
+            threshold: 10.0,
+            periods: 1,
+            to_alarm: 1,
+            missing: MissingData::Missing,
+        };
+        Alarm {
+            scope,
+            name: name.into(),
+            description: None,
+            actions_enabled: true,
+            ok_actions: vec!["arn:ok".into()],
+            alarm_actions: vec!["arn:alarm".into()],
+            insufficient_data_actions: Vec::new(),
+            queries: vec![query],
+            period_s: 60,
+            rule,
+            low_sample_count: None,
+            threshold_metric_id: None,
+            says_to_alarm: false,
+            says_missing: false,
+            says_queries: false,
+            configured_at: 0,
+            state: State::InsufficientData,
+            reason: "Unchecked: Initial alarm creation".into(),
+            reason_data: None,
+            state_updated_at: 0,
+            state_entered_at: 0,
+            tags: BTreeMap::new(),
         }
     }
-}
-
-/// Something that happened to an alarm.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HistoryItem {
-    pub scope: Scope,
-    pub alarm: String,
-    /// Milliseconds since 1970.
-    pub at: u64,
-    pub kind: HistoryKind,
-    pub summary: String,
-    /// JSON text.
-    pub data: String,
-}
-
-impl HistoryItem {
-    pub(super) fn of(
-        alarm: &Alarm,
-        kind: HistoryKind,
-        (summary, data): (String, String),
-        now: Timestamp,
-    ) -> HistoryItem {
-        let (scope, name) = (alarm.scope.clone(), alarm.name.clone());
-        HistoryItem { scope, alarm: name, at: now.0, kind, summary, data }
-    }
-}
-
-/// What a change of state was.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Change {
-    pub alarm: Alarm,
-    pub before: State,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::alarm::book::tests::alarm;
 
     #[test]
     fn data_points_are_a_minute_apart_at_least() {
@@ -176,9 +167,21 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_history_read_back() {
-        let names = ["ConfigurationUpdate", "StateUpdate", "Action"];
-        assert_eq!(names.map(|name| HistoryKind::of_name(name).unwrap().name()), names);
-        assert_eq!(HistoryKind::of_name("action"), None);
+    fn percentiles_need_samples_by_the_share_beyond_them() {
+        let of = |name: &str, low: Option<&str>| {
+            let mut alarm = Alarm { low_sample_count: low.map(str::to_owned), ..alarm("a") };
+            if let QueryKind::Metric { statistic, .. } = &mut alarm.queries[0].kind {
+                name.clone_into(statistic);
+            }
+            alarm.samples_min()
+        };
+
+        let ignored = |name: &str| of(name, Some("ignore"));
+        assert_eq!(ignored("p99"), 1_000.0);
+        assert_eq!((ignored("p0"), ignored("p100")), (0.0, 0.0), "there are no more than all");
+        assert_eq!(ignored("p99.9"), 10_000.0);
+        assert_eq!((ignored("p50"), ignored("p50.5"), ignored("p10")), (20.0, 21.0, 100.0));
+        assert_eq!((of("p99", None), of("p99", Some("evaluate"))), (0.0, 0.0));
+        assert_eq!((ignored("Maximum"), ignored("tm99")), (0.0, 0.0));
     }
 }

@@ -170,7 +170,7 @@ fn shown_time(time_s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alarm::book::tests::alarm;
+    use crate::alarm::definition::tests::alarm;
     use crate::alarm::rule::tests::{judged, point, rule, watched};
     use crate::alarm::{MissingData, Rule};
 

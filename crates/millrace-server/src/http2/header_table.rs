@@ -41,6 +41,8 @@ pub(super) struct HeaderTable {
     /// Whether h2 passes over the block of this frame without decoding it.
     is_undecoded: bool,
     largest_block_bytes: usize,
+    /// All that the client has sent.
+    sent_bytes: usize,
     /// What the entries keep alive.
     entry_bytes: usize,
 }
@@ -94,6 +96,7 @@ impl HeaderTable {
             block: Block::default(),
             is_undecoded: false,
             largest_block_bytes: 0,
+            sent_bytes: 0,
             entry_bytes: 0,
         }
     }
@@ -101,13 +104,16 @@ impl HeaderTable {
     /// Memory that h2 keeps at most for entries, for decoding, and for a block that has not ended.
     pub(super) fn pinned_bytes(&self) -> usize {
         let beyond_buffer = |bytes: usize| if bytes > BUFFER_BYTES { bytes } else { 0 };
-        self.entry_bytes
+        let kept_bytes = self.entry_bytes
             + beyond_buffer(DECODED_RATIO * self.largest_block_bytes)
-            + beyond_buffer(self.block.bytes)
+            + beyond_buffer(self.block.bytes);
+        // Entries that came close together share their buffers.
+        kept_bytes.min(self.sent_bytes.saturating_mul(DECODED_RATIO))
     }
 
     /// Takes the next bytes of the connection.
     pub(super) fn follow(&mut self, mut bytes: &[u8]) {
+        self.sent_bytes = self.sent_bytes.saturating_add(bytes.len());
         while let Some((&first, rest)) = bytes.split_first() {
             if self.skipped > 0 {
                 let skipped = self.skipped.min(bytes.len());
@@ -341,11 +347,13 @@ mod tests {
 
     /// What is pinned after these frames, however they are cut into pieces.
     fn pinned(frames: &[Vec<u8>]) -> usize {
-        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-        bytes.extend(frames.concat());
+        let frames = frames.concat();
         let of_pieces = |size: usize| {
             let mut table = HeaderTable::new();
-            bytes.chunks(size).for_each(|piece| table.follow(piece));
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".chunks(size).for_each(|piece| table.follow(piece));
+            // Much else was sent.
+            table.follow(&frame(0, 0, &vec![0; 1 << 23]));
+            frames.chunks(size).for_each(|piece| table.follow(piece));
             table.pinned_bytes()
         };
         let whole = of_pieces(usize::MAX);
@@ -433,6 +441,15 @@ mod tests {
     }
 
     #[test]
+    fn entries_keep_no_more_alive_than_was_sent() {
+        let mut table = HeaderTable::new();
+        table.follow(&[0; PREFACE_BYTES]);
+        table.follow(&frame(HEADERS, END_HEADERS, &added(0)));
+
+        assert_eq!(table.pinned_bytes(), DECODED_RATIO * (PREFACE_BYTES + HEAD_BYTES + 4));
+    }
+
+    #[test]
     fn nonsense_is_followed_without_a_panic() {
         let mut table = HeaderTable::new();
         let mut random = fastrand::Rng::with_seed(7);
@@ -443,6 +460,6 @@ mod tests {
         }
         table.follow(&(0..100_000).map(|_| random.u8(..)).collect::<Vec<_>>());
 
-        assert!(table.pinned_bytes() < ENTRIES_MAX * 8 << 24);
+        assert!(table.pinned_bytes() < (ENTRIES_MAX * 8) << 24);
     }
 }

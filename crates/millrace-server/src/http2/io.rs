@@ -89,10 +89,9 @@ impl<T> Io<T> {
     /// keep alive.
     fn count(&mut self, bytes: usize) -> io::Result<()> {
         self.turn_bytes = self.turn_bytes.saturating_sub(bytes);
-        let table_bytes = self.header_table.pinned_bytes();
         let pinned_bytes = match self.share.is_stranger() {
-            true => (self.pinned_bytes + bytes).min(PINNED_BYTES_MAX).max(table_bytes),
-            false => table_bytes,
+            true => (self.pinned_bytes + bytes).min(PINNED_BYTES_MAX),
+            false => self.header_table.pinned_bytes(),
         };
         if pinned_bytes <= self.pinned_bytes {
             self.share.shrink(self.pinned_bytes - pinned_bytes);

@@ -10,8 +10,7 @@ use millrace_core::{ShardId, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_metrics::MetricStore;
-use millrace_metrics::alarm::AlarmBook;
-use millrace_services::{Alarms, Monitor, Options, QueueAccess, Services};
+use millrace_services::{Monitor, Options, QueueAccess, Services};
 use millrace_wire::{Header, Request, Service};
 
 use crate::Result;
@@ -93,9 +92,7 @@ impl Server {
         };
         let shards = Shards::of_one(clock, open)?;
         let store = Arc::new(MetricStore::open(None, shards.now())?);
-        let book = AlarmBook::open(None, shards.now())?;
-        let alarms = Alarms { book, queue_access: QueueAccess::Open };
-        let monitor = Arc::new(Monitor::start(shards.clone(), store, alarms)?);
+        let monitor = Arc::new(Monitor::start(shards.clone(), store, QueueAccess::Open)?);
         let options = Options {
             region: "us-east-1".to_owned(),
             account: "000000000000".to_owned(),

@@ -1,14 +1,12 @@
 //! `POST /_millrace/backup`: a copy of all data while the server goes on, as a tar archive.
 //!
 //! ```text
-//! metrics/catalog.log, metrics/20614-1m.log, …, metrics/alarms.log
+//! metrics/catalog.log, metrics/20614-1m.log, …
 //! journal/0000001a.idx, journal/0000001a.seg, …     oldest first, the last without a sidecar
 //! end.json                                          {"segments": 2, "tail": [27, 4711]}
 //! ```
-//! The journal is pinned after the metrics: an action of an alarm is noted as done after it is in
-//! the journal, so the copy may do one twice, as after a crash, and forgets none. An archive without
-//! `end.json` is not whole. It holds what all accounts have: where callers are authenticated, it is
-//! for keys of the server's own account.
+//! An archive without `end.json` is not whole. It holds what all accounts have: where callers are
+//! authenticated, it is for keys of the server's own account.
 //!
 //! Bounded: so many copies at a time, and of each so many bytes that its client has not taken.
 

@@ -42,13 +42,20 @@ pub(super) fn announce(change: &Change) {
 }
 
 impl Actions {
+    /// Waits until all changes of alarms are durable.
+    pub(super) fn commit(&self) -> Result<(), BrokerError> {
+        let latest = lock(&self.book).latest();
+        // It waits for a commit only, which wakes it from another thread.
+        block_on(self.shards.home()?.committed(latest))
+    }
+
     /// Does what is owed, which must be durable, and notes how that went. What the journal does not
     /// take now stays owed.
     pub(super) fn act(&self, owed: &[Owed]) {
         let all = owed.iter().flat_map(|owed| owed.arns.iter().map(move |arn| (owed, arn)));
         for (owed, arn) in all {
             // The clock may have struck between the change of state and this.
-            if !lock(&self.book).owes(owed.id, arn) {
+            if !lock(&self.book).owes(owed, arn) {
                 continue;
             }
             let alarm = &owed.alarm().name;
@@ -62,7 +69,7 @@ impl Actions {
             };
             let now = self.shards.now();
             if let Err(error) = lock(&self.book).acted(owed, arn, failure.as_deref(), now) {
-                tracing::error!(alarm, %error, "history is not stored");
+                tracing::error!(alarm, %error, "that an action is done is not stored");
             }
         }
     }
@@ -110,7 +117,6 @@ impl Actions {
             deduplication_id,
             delay_s: None,
         };
-        // It waits for a commit only, which wakes it from another thread.
         block_on(queue.send(&[outgoing]))?;
         Ok(())
     }
@@ -147,10 +153,11 @@ pub(super) mod tests {
     use millrace_engine::Replay;
     use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
     use millrace_metrics::Scope;
-    use millrace_metrics::alarm::{AlarmBook, State};
+    use millrace_metrics::alarm::State;
     use millrace_wire::cloudwatch::PutMetricAlarm;
 
     use super::*;
+    use crate::cloudwatch::book::AlarmBook;
     use crate::cloudwatch::put_alarm::{alarm, tests::example};
 
     pub(in crate::cloudwatch) fn shards() -> Arc<Shards> {
@@ -158,7 +165,9 @@ pub(super) mod tests {
     }
 
     pub(in crate::cloudwatch) fn shards_of(clock: Arc<SystemClock>) -> Arc<Shards> {
-        let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
+        let journal = Box::new(MemoryJournal::new(16 << 20));
+        let log = GroupCommit::new(journal, GroupOptions::default());
+        log.spawn_committer().unwrap();
         let replayed =
             Replay::default().finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
         let open = OpenShard {
@@ -173,7 +182,8 @@ pub(super) mod tests {
 
     #[test]
     fn an_action_that_was_done_meanwhile_is_not_done_again() {
-        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+        let shards = shards();
+        let mut book = AlarmBook::open(shards.home().unwrap());
         let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
         let input = PutMetricAlarm {
             alarm_actions: vec!["arn:aws:sqs:us-east-1:000000000000:gone".into()],
@@ -185,13 +195,13 @@ pub(super) mod tests {
         let owed = [owed.unwrap()];
         let book: SharedBook = Arc::new(Mutex::new(book));
         let queue_access = QueueAccess::Open;
-        let actions = Actions { shards: shards(), book: book.clone(), queue_access };
+        let actions = Actions { shards, book: book.clone(), queue_access };
 
         actions.act(&owed);
         actions.act(&owed);
 
         let about_actions = |summary: &str| summary.contains("execute action");
-        let book = lock(&book);
-        assert_eq!(book.history().iter().filter(|item| about_actions(&item.summary)).count(), 1);
+        let history = lock(&book).history(&scope.account);
+        assert_eq!(history.iter().filter(|item| about_actions(&item.summary)).count(), 1);
     }
 }

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_core::{Arn, Timestamp};
 use millrace_metrics::Scope;
-use millrace_metrics::alarm::{Alarm, AlarmBook, AlarmError, State};
+use millrace_metrics::alarm::{Alarm, State};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{
     AlarmNames, Answer, DescribeAlarms, DescribeAlarmsForMetric, ResourceTags, SetAlarmState,
 };
 
+use super::book::{AlarmBook, AlarmError};
 use super::shown_alarm::shown;
 use super::{CloudWatch, act, check, error};
 
@@ -154,7 +155,9 @@ impl CloudWatch {
         });
         if let Some(owed) = changed.await? {
             act::announce(&owed.change);
-            self.monitor.act(owed).await?;
+            let acted = self.monitor.act(owed).await?;
+            let home = self.shards.home().map_err(error::of_broker)?;
+            home.committed(acted).await.map_err(error::of_broker)?;
         }
         Ok(Answer::Done)
     }
@@ -200,8 +203,7 @@ impl CloudWatch {
         .await
     }
 
-    /// Reads the alarms of a scope on a thread that may wait: who changes them holds them while it
-    /// waits for the disk.
+    /// Reads the alarms of a scope on a thread that may compute for long.
     pub(super) async fn read_alarms<T: Send + 'static>(
         &self,
         scope: &Scope,
@@ -211,8 +213,8 @@ impl CloudWatch {
         Ok(self.monitor.run(&scope.account, move |_| read(&lock(&book), &of)).await?)
     }
 
-    /// Changes the alarms of a scope on the thread that may wait for the disk; resolves when that
-    /// is durable.
+    /// Changes the alarms of a scope on a thread that may compute for long; resolves when that is
+    /// durable.
     pub(super) async fn change_alarms<T: Send + 'static>(
         &self,
         scope: &Scope,
@@ -221,10 +223,13 @@ impl CloudWatch {
         let (shards, book, of) = (self.shards.clone(), self.alarms.clone(), scope.clone());
         let change = move || {
             let mut book = lock(&book);
-            let changed = book.check_writable().and_then(|()| change(&mut book, &of, shards.now()));
-            changed.map_err(error::of_alarm)
+            Ok((change(&mut book, &of, shards.now())?, book.latest()))
         };
-        self.monitor.run_durably::<T, ApiError>(&scope.account, change).await
+        let changed = self.monitor.run_change(&scope.account, change).await?;
+        let (value, ticket) = changed.map_err(error::of_alarm)?;
+        let home = self.shards.home().map_err(error::of_broker)?;
+        home.committed(ticket).await.map_err(error::of_broker)?;
+        Ok(value)
     }
 
     /// The name of the alarm that an ARN names, which must exist.

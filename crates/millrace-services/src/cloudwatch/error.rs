@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use millrace_broker::{BrokerError, KeptError};
 use millrace_metrics::StoreError;
-use millrace_metrics::alarm::AlarmError;
 use millrace_metrics::math::{QueryError, WatchError};
 use millrace_wire::ApiError;
 
+use super::book::AlarmError;
 use super::monitor::MonitorError;
 
 const NAMESPACE: &str = "com.amazonaws.cloudwatch.v2010_08_01";
@@ -124,11 +125,25 @@ pub(super) fn of_alarm(error: AlarmError) -> ApiError {
     match error {
         AlarmError::NotFound => alarm_not_found(),
         AlarmError::TooMany => limit_exceeded("The maximum number of alarms has been reached."),
-        AlarmError::Unavailable => ApiError::service_unavailable(
-            "The file of alarms could not be opened: alarms cannot be changed.",
-        ),
         AlarmError::TooManyTags => too_many_tags(),
-        AlarmError::Io(error) => {
+        AlarmError::TooLarge => limit_exceeded("The alarm is too large."),
+        AlarmError::Kept(KeptError::Broker(error)) => of_broker(error),
+        AlarmError::Kept(error) => {
+            tracing::error!(%error, "alarms");
+            ApiError::internal_failure()
+        }
+    }
+}
+
+/// What the journal says about changes of alarms.
+pub(super) fn of_broker(error: BrokerError) -> ApiError {
+    match error {
+        error if error.is_backlog() => ApiError::throttling("Rate exceeded"),
+        error if error.is_for_now() => {
+            tracing::warn!(%error, "alarms are not changed");
+            ApiError::service_unavailable("The service cannot store changes at the moment.")
+        }
+        error => {
             tracing::error!(%error, "alarms");
             ApiError::internal_failure()
         }
@@ -143,5 +158,29 @@ impl From<MonitorError> for ApiError {
             MonitorError::Closed => ApiError::service_unavailable("The server is stopping."),
             MonitorError::Store(error) => of_store(&error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_journal::Unavailable;
+
+    use super::*;
+
+    #[test]
+    fn clients_are_told_to_come_back_where_that_helps() {
+        let backlog = Unavailable::Backlog { waiting_bytes: 1, limit_bytes: 1 };
+        let large = Unavailable::TooLarge { bytes: 2, limit_bytes: 1 };
+        for (error, code) in [
+            (backlog, "Throttling"),
+            (Unavailable::DiskFull, "ServiceUnavailable"),
+            (large, "InternalFailure"),
+        ] {
+            let kept = KeptError::Broker(BrokerError::Unavailable(error));
+            assert_eq!(of_alarm(AlarmError::Kept(kept)).code, code);
+        }
+        let changed = KeptError::Changed { collection: "c".into(), key: "k".into() };
+        assert_eq!(of_alarm(AlarmError::Kept(changed)).code, "InternalFailure");
+        assert_eq!(of_alarm(AlarmError::TooLarge).code, "LimitExceeded");
     }
 }

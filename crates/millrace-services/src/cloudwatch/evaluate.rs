@@ -165,11 +165,12 @@ fn end_s(alarm: &Alarm, now: Timestamp) -> u64 {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use millrace_metrics::alarm::{AlarmBook, State};
+    use millrace_metrics::alarm::State;
     use millrace_metrics::{Entity, Record, Scope, Summary, Unit};
     use millrace_wire::cloudwatch::{MetricDataQuery, PutMetricAlarm};
 
     use super::*;
+    use crate::cloudwatch::book::tests::book;
     use crate::cloudwatch::put_alarm::alarm;
     use crate::cloudwatch::put_alarm::tests::{example, example_of_queries};
 
@@ -201,7 +202,7 @@ mod tests {
             treat_missing_data: Some("breaching".into()),
             ..example_of_queries()
         };
-        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+        let mut book = book();
         book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
         let book: SharedBook = Arc::new(Mutex::new(book));
         let store = MetricStore::open(None, Timestamp(1)).unwrap();
@@ -224,7 +225,7 @@ mod tests {
                 datapoints_to_alarm: Some(1),
                 ..example()
             };
-            let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+            let mut book = book();
             book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
             let book: SharedBook = Arc::new(Mutex::new(book));
             let has_changed = evaluate(&store, &book, None, Timestamp(now_s * 1000));
@@ -263,7 +264,7 @@ mod tests {
         let (metric, unit, summary) = ("NumberOfMessagesSent", Unit::Count, Summary::of(5.0));
         let time_s = minute(30).seconds();
         store.record(&[Record { entity: &entity, metric, unit, time_s, summary }]).unwrap();
-        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+        let mut book = book();
         for (name, periods) in [("day", 24), ("days", 25)] {
             let input = PutMetricAlarm {
                 alarm_name: Some(name.into()),
@@ -307,7 +308,7 @@ mod tests {
             Record { entity: &entity, metric, unit, time_s, summary }
         });
         store.record(&minutes.collect::<Vec<_>>()).unwrap();
-        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+        let mut book = book();
         for minutes in 1..=60 {
             let input = PutMetricAlarm {
                 alarm_name: Some(format!("{minutes}")),
@@ -355,7 +356,7 @@ mod tests {
             evaluate_low_sample_count_percentile: Some(low.into()),
             ..example()
         };
-        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+        let mut book = book();
         for low in ["evaluate", "ignore"] {
             book.put(alarm(&scope, &input(low), Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
         }

@@ -5,6 +5,7 @@ use millrace_metrics::alarm::{HistoryItem, HistoryKind};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{AlarmHistoryItem, Answer, DescribeAlarmHistory};
 
+use super::book::history_of;
 use super::{CloudWatch, check, error};
 
 /// Names an item: its time in milliseconds, and how many before it have the same. Tokens are made
@@ -22,8 +23,9 @@ impl CloudWatch {
         let max = check::max_records(input.max_records)?;
         let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
         let after: Option<Key> = check::place(input.next_token.as_ref())?;
-        let input = input.clone();
-        self.read_alarms(scope, move |book, scope| {
+        let home = self.shards.home().map_err(error::of_broker)?;
+        let (scope, input) = (scope.clone(), input.clone());
+        let read = move |scope: &Scope| {
             let at_ms = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
             let is_wanted = |item: &HistoryItem| {
                 has_metric_alarms
@@ -37,10 +39,9 @@ impl CloudWatch {
             let is_left = |key: Key| {
                 after.is_none_or(|after| if is_ascending { key > after } else { key < after })
             };
-            let mut items: Vec<(Key, &HistoryItem)> =
-                keyed(book.history().of_account(&scope.account))
-                    .filter(|(key, item)| is_left(*key) && is_wanted(item))
-                    .collect();
+            let mut items: Vec<(Key, HistoryItem)> = keyed(history_of(home.kept(), &scope.account))
+                .filter(|(key, item)| is_left(*key) && is_wanted(item))
+                .collect();
             items.sort_by_key(|(key, _)| *key);
             if !is_ascending {
                 items.reverse();
@@ -49,15 +50,14 @@ impl CloudWatch {
             let next_token = last.and_then(|(key, _)| check::token(key));
             let items = items.into_iter().take(max).map(|(_, item)| shown(item)).collect();
             Answer::DescribeAlarmHistory { items, next_token }
-        })
-        .await
+        };
+        let account = scope.account.clone();
+        Ok(self.monitor.run(&account, move |_| read(&scope)).await?)
     }
 }
 
-fn keyed<'a>(
-    items: impl Iterator<Item = &'a HistoryItem>,
-) -> impl Iterator<Item = (Key, &'a HistoryItem)> {
-    items.scan((0, 0), |(at, same), item| {
+fn keyed(items: Vec<HistoryItem>) -> impl Iterator<Item = (Key, HistoryItem)> {
+    items.into_iter().scan((0, 0), |(at, same), item| {
         *same = if item.at == *at { *same + 1 } else { 0 };
         *at = item.at;
         Some(((*at, *same), item))
@@ -75,20 +75,19 @@ fn kind(name: &str) -> Result<Option<HistoryKind>, ApiError> {
     Err(error::not_in_enum(name, "historyItemType", allowed))
 }
 
-fn shown(item: &HistoryItem) -> AlarmHistoryItem {
+fn shown(item: HistoryItem) -> AlarmHistoryItem {
     AlarmHistoryItem {
-        alarm_name: item.alarm.clone(),
+        alarm_name: item.alarm,
         timestamp_ms: item.at,
         item_type: item.kind.name(),
-        summary: item.summary.clone(),
-        data: item.data.clone(),
+        summary: item.summary,
+        data: item.data,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use millrace_core::Timestamp;
-    use millrace_metrics::alarm::{AlarmBook, State};
+    use millrace_metrics::alarm::State;
     use millrace_wire::cloudwatch::PutMetricAlarm;
 
     use super::*;
@@ -99,7 +98,7 @@ mod tests {
 
     #[tokio::test]
     async fn items_that_are_added_between_pages_repeat_nothing() {
-        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        let service = service();
         // What is older than the history goes back is forgotten.
         let start = service.shards.now();
         let put = |after_ms: u64, count: usize| {
@@ -140,7 +139,7 @@ mod tests {
 
     #[tokio::test]
     async fn items_of_one_moment_stand_on_one_page_each() {
-        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        let service = service();
         let at = service.shards.now().plus_millis(1_000);
         for name in ["a", "b", "c", "d"] {
             let input = PutMetricAlarm { alarm_name: Some(name.into()), ..example() };
@@ -174,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn items_are_told_by_alarm_kind_and_time_in_either_direction() {
-        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        let service = service();
         let start = service.shards.now();
         for (after_ms, name) in [(1, "a"), (2, "b"), (3, "a")] {
             let at = start.plus_millis(after_ms);

@@ -2,11 +2,12 @@
 //!
 //! [`error`] assigns all codes, [`check`] holds rules that several actions share. What may wait for
 //! the disk runs on the threads of [`monitor`], in the order that [`jobs`] says; [`queues`] is where
-//! the metrics of queues come from; [`rounds`] has alarms evaluated, [`evaluate`] judges them,
-//! [`act`] does what they are to do.
+//! the metrics of queues come from; [`book`] keeps alarms, [`rounds`] has them evaluated,
+//! [`evaluate`] judges them, [`act`] does what they are to do.
 
 mod act;
 mod alarms;
+mod book;
 mod check;
 mod error;
 mod evaluate;
@@ -37,10 +38,11 @@ use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Request, Response};
 
 pub use act::QueueAccess;
+pub use book::{AlarmBook, convert_alarms};
 pub(crate) use error::of_store;
 pub(crate) use gzip::Inflater;
 pub use minutes::Minute;
-pub use monitor::{Alarms, Monitor};
+pub use monitor::Monitor;
 
 use crate::auth::Caller;
 use alarms::{SharedBook, Switch, lock};

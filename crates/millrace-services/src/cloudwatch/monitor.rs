@@ -6,7 +6,7 @@
 //! any more, and ends soon if it runs.
 //!
 //! A panic is our bug and costs the request or the step that it is in. The threads go on: files
-//! hold whole frames, and what is in memory is read from them or gathered anew.
+//! and the journal hold whole changes, and what is in memory is read from them or gathered anew.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,14 +14,17 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use millrace_broker::{QueueTotals, Shards, SharedQueue};
+use millrace_broker::{QueueTotals, Shards, SharedQueue, Ticket};
 use millrace_core::Timestamp;
-use millrace_metrics::alarm::{AlarmBook, State};
+use millrace_metrics::alarm::{Owed, State};
 use millrace_metrics::{Interrupt, MetricStore, PinnedFile, StoreError};
+use millrace_wire::ApiError;
 use tokio::sync::oneshot;
 
 use super::act::{Actions, QueueAccess};
 use super::alarms::{SharedBook, lock};
+use super::book::AlarmBook;
+use super::error;
 use super::jobs::{JOB_BYTES, Jobs};
 use super::queues::QueueMetrics;
 use super::rounds::Rounds;
@@ -74,12 +77,6 @@ pub(crate) enum MonitorError {
     Store(#[from] StoreError),
 }
 
-/// The alarms that a [`Monitor`] evaluates.
-pub struct Alarms {
-    pub book: AlarmBook,
-    pub queue_access: QueueAccess,
-}
-
 /// The store of metrics and the threads that work on it.
 pub struct Monitor {
     shared: Arc<Shared>,
@@ -105,30 +102,27 @@ pub(super) struct Shared {
     pub actions: Actions,
     pub reads: Arc<Jobs<Read>>,
     pub rounds: Rounds,
-    /// Held over a sync: who finds nothing left to sync knows that it is done.
-    syncing: Mutex<()>,
 }
 
 impl Monitor {
     /// Starts the threads, which gather the metrics of the broker's queues into `store` and
-    /// evaluate `alarms`.
+    /// evaluate the alarms that the broker keeps.
     pub fn start(
         shards: Arc<Shards>,
         store: Arc<MetricStore>,
-        alarms: Alarms,
+        queue_access: QueueAccess,
     ) -> std::io::Result<Monitor> {
         let queues = QueueMetrics::new(shards.clone());
         store.set_source(queues.clone(), shards.now());
         let waiting_bytes = store.memory_limits().waiting_bytes;
-        let Alarms { book, queue_access } = alarms;
-        let book: SharedBook = Arc::new(Mutex::new(book));
+        let home = shards.home().map_err(std::io::Error::other)?;
+        let book: SharedBook = Arc::new(Mutex::new(AlarmBook::open(home)));
         let shared = Arc::new(Shared {
             store,
             queues,
             actions: Actions { shards, book, queue_access },
             reads: Arc::new(Jobs::new(waiting_bytes)),
             rounds: Rounds::default(),
-            syncing: Mutex::new(()),
         });
         let writes = Arc::new(Jobs::new(waiting_bytes));
         let (scrapes, waiting) = sync_channel(SCRAPES_WAITING);
@@ -164,11 +158,9 @@ impl Monitor {
         &self.shared.store
     }
 
-    /// All files of metrics and alarms, to be copied; none of what is in memory. Blocks on the disk.
+    /// All files of metrics, to be copied; none of what is in memory. Blocks on the disk.
     pub(crate) fn pin(&self) -> std::io::Result<Vec<PinnedFile>> {
-        let mut files = self.store().pin()?;
-        files.extend(lock(self.alarms()).pin()?);
-        Ok(files)
+        self.store().pin()
     }
 
     /// How many alarms are in each state; a moment ago, while they are being changed.
@@ -202,7 +194,7 @@ impl Monitor {
         known.clone()
     }
 
-    /// The alarms. Whoever changes them may hold them while the disk is written to.
+    /// The alarms.
     pub(super) fn alarms(&self) -> &SharedBook {
         &self.shared.actions.book
     }
@@ -268,18 +260,32 @@ impl Monitor {
         answer.await.map_err(|_| MonitorError::Closed)?
     }
 
-    /// Does what is owed for a change of an alarm's state that is durable.
-    pub(super) async fn act(
+    /// Runs a job of that account that changes something else than files, in turn with those that
+    /// record. Dropped before the job runs, it is not run.
+    pub(crate) async fn run_change<T: Send + 'static>(
         &self,
-        owed: millrace_metrics::alarm::Owed,
-    ) -> Result<(), MonitorError> {
+        account: &str,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, MonitorError> {
+        let (reply, answer) = oneshot::channel();
+        let run = move || {
+            let _ = reply.send(caught("a request", job));
+            After::Nothing
+        };
+        let _claim = self.writes.add((account, JOB_BYTES), |_| Write::Job(Box::new(run)))?;
+        answer.await.map_err(|_| MonitorError::Closed)?
+    }
+
+    /// Does what is owed for a change of an alarm's state that is durable. That it is done is
+    /// durable with the ticket.
+    pub(super) async fn act(&self, owed: Owed) -> Result<Option<Ticket>, MonitorError> {
         let account = owed.alarm().scope.account.clone();
-        let shared = self.shared.clone();
-        let acted = self.run(&account, move |_| {
-            shared.actions.act(&[owed]);
-            shared.sync()
-        });
-        Ok(acted.await??)
+        let actions = self.shared.actions.clone();
+        let act = move |_: &Interrupt| {
+            actions.act(&[owed]);
+            lock(&actions.book).latest()
+        };
+        self.run(&account, act).await
     }
 
     /// Runs a job for those who scrape; no client's job is waited for.
@@ -306,15 +312,17 @@ impl Monitor {
     }
 
     /// Forgets all metrics and alarms, once the queues are gone.
-    pub(crate) async fn reset(&self) -> Result<(), MonitorError> {
+    pub(crate) async fn reset(&self) -> Result<(), ApiError> {
         let shared = self.shared.clone();
-        self.run_durably(OWN, move || {
-            let now = shared.actions.shards.now();
-            lock(&shared.actions.book).clear().map_err(StoreError::from)?;
+        let cleared = self.run_durably(OWN, move || {
+            lock(&shared.actions.book).clear().map_err(error::of_alarm)?;
             shared.queues.forget();
-            shared.store.clear(now).map_err(MonitorError::from)
-        })
-        .await
+            shared.store.clear(shared.now()).map_err(|error| error::of_store(&error))?;
+            Ok(lock(&shared.actions.book).latest())
+        });
+        let ticket: Result<_, ApiError> = cleared.await;
+        let home = self.shared.actions.shards.home().map_err(error::of_broker)?;
+        home.committed(ticket?).await.map_err(error::of_broker)
     }
 
     /// Has the thread look at the clock, which was moved. Resolves when alarms are evaluated.
@@ -339,18 +347,6 @@ impl Monitor {
 }
 
 impl Shared {
-    /// Makes metrics and alarms durable.
-    pub(super) fn sync(&self) -> Result<(), StoreError> {
-        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.store.sync()?;
-        let alarms = lock(&self.actions.book).take_dirty()?;
-        let synced = alarms.map_or(Ok(()), |file| file.sync_data());
-        if synced.is_err() {
-            lock(&self.actions.book).sync_failed();
-        }
-        Ok(synced?)
-    }
-
     pub(super) fn now(&self) -> Timestamp {
         self.actions.shards.now()
     }

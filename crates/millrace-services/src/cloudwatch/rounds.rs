@@ -7,9 +7,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use millrace_broker::BrokerError;
 use millrace_core::Timestamp;
-use millrace_metrics::alarm::{Alarm, Owed};
-use millrace_metrics::{Interrupt, StoreError};
+use millrace_metrics::Interrupt;
+use millrace_metrics::alarm::Alarm;
 use tokio::sync::oneshot;
 
 use super::alarms::lock;
@@ -50,8 +51,8 @@ impl Rounds {
     pub(super) fn begin(shared: &Arc<Shared>, now: Timestamp) {
         let accounts: BTreeSet<String> = {
             let book = lock(&shared.actions.book);
-            let scopes = book.scopes().chain(book.owed().map(|owed| &owed.alarm().scope));
-            scopes.map(|scope| scope.account.clone()).collect()
+            let accounts = book.scopes().map(|scope| scope.account.as_str()).chain(book.owing());
+            accounts.map(str::to_owned).collect()
         };
         let mut state = shared.rounds.state();
         state.since.retain(|account, _| accounts.contains(account));
@@ -147,20 +148,15 @@ impl Round {
     }
 
     /// Does some of what is owed, once that is durable. Says whether there is more.
-    fn act(&mut self) -> Result<bool, StoreError> {
-        let mut owed: Vec<Owed> = {
-            let book = lock(&self.shared.actions.book);
-            let of_account = book.owed().filter(|owed| {
-                owed.alarm().scope.account == self.account && owed.id > self.acted_until
-            });
-            of_account.take(ACTIONS_PER_TURN + 1).cloned().collect()
-        };
+    fn act(&mut self) -> Result<bool, BrokerError> {
+        let actions = &self.shared.actions;
+        let mut owed =
+            lock(&actions.book).owed(&self.account, self.acted_until, ACTIONS_PER_TURN + 1);
         let has_more = owed.len() > ACTIONS_PER_TURN;
         owed.truncate(ACTIONS_PER_TURN);
         if self.has_changed || !owed.is_empty() {
-            self.shared.sync()?;
-            self.shared.actions.act(&owed);
-            self.shared.sync()?;
+            actions.commit()?;
+            actions.act(&owed);
         }
         self.acted_until = owed.last().map_or(self.acted_until, |last| last.id);
         Ok(has_more)

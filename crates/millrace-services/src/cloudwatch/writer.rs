@@ -73,7 +73,7 @@ impl Writer {
             }
         }
         if !waiting.is_empty() {
-            let synced = self.shared.sync();
+            let synced = self.shared.store.sync();
             if let Err(error) = &synced {
                 tracing::error!(%error, "metrics are not durable");
             }
@@ -105,14 +105,16 @@ impl Writer {
 
     fn close_minute(&mut self, now: Timestamp) {
         let closed = self.shared.store.close_minute(now);
-        match closed.and_then(|next| self.shared.sync().map(|()| next)) {
+        match closed.and_then(|next| self.shared.store.sync().map(|()| next)) {
             Ok(next) => self.next_tick = next,
             Err(error) => tracing::error!(%error, "metrics of a minute are not stored yet"),
         }
     }
 
     fn expire(&self, now: Timestamp) {
-        lock(&self.shared.actions.book).forget(now);
+        if let Err(error) = lock(&self.shared.actions.book).forget(now) {
+            tracing::warn!(%error, "the history of alarms is not shortened yet");
+        }
         if let Err(error) = self.shared.store.expire(now) {
             tracing::error!(%error, "old metrics are not rolled up");
         }

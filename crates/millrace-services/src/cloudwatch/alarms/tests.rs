@@ -8,13 +8,13 @@ use millrace_wire::cloudwatch::{DescribeAlarmHistory, MetricDataQuery, PutMetric
 use super::*;
 use crate::cloudwatch::act::tests::shards;
 use crate::cloudwatch::put_alarm::tests::{example, example_of_queries};
-use crate::cloudwatch::{Alarms, Monitor, QueueAccess};
+use crate::cloudwatch::{Monitor, QueueAccess};
 
-pub(in crate::cloudwatch) fn service(book: AlarmBook) -> CloudWatch {
+pub(in crate::cloudwatch) fn service() -> CloudWatch {
     let shards = shards();
     let store = Arc::new(MetricStore::open(None, shards.now()).unwrap());
-    let alarms = Alarms { book, queue_access: QueueAccess::Open };
-    let monitor = Arc::new(Monitor::start(shards.clone(), store, alarms).unwrap());
+    let monitor = Monitor::start(shards.clone(), store, QueueAccess::Open).unwrap();
+    let monitor = Arc::new(monitor);
     CloudWatch::new(shards, monitor)
 }
 
@@ -23,8 +23,10 @@ pub(in crate::cloudwatch) fn scope() -> Scope {
 }
 
 #[tokio::test]
-async fn nothing_is_changed_where_the_file_could_not_be_opened() {
-    let service = service(AlarmBook::unavailable());
+async fn nothing_is_changed_where_the_journal_takes_nothing() {
+    let service = service();
+    service.put_metric_alarm(&scope(), &example()).await.unwrap();
+    service.shards.home().unwrap().log().close();
     let names = AlarmNames { names: vec!["many".into()] };
 
     let put = service.put_metric_alarm(&scope(), &example()).await.unwrap_err();
@@ -34,7 +36,7 @@ async fn nothing_is_changed_where_the_file_could_not_be_opened() {
 
 #[tokio::test]
 async fn an_alarm_on_what_never_has_a_value_is_refused() {
-    let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+    let service = service();
     let put = async |text: &str| {
         let query = MetricDataQuery {
             id: Some("e".into()),
@@ -71,7 +73,7 @@ fn children_are_asked_for_alone() {
 
 #[tokio::test]
 async fn alarms_are_nobodys_but_their_scopes() {
-    let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+    let service = service();
     let far = Scope { region: "eu-west-1".into(), ..scope() };
     let other = Scope { account: "111111111111".into(), ..scope() };
     service.put_metric_alarm(&scope(), &example()).await.unwrap();
@@ -123,7 +125,7 @@ async fn alarms_are_nobodys_but_their_scopes() {
 
 #[tokio::test]
 async fn alarms_are_described_by_name_state_and_action_and_page() {
-    let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+    let service = service();
     for name in ["a1", "a2", "b1"] {
         let action = format!("arn:aws:sqs:us-east-1:000000000000:{name}");
         let more = "arn:aws:sns:us-east-1:000000000000:t".to_owned();
@@ -183,7 +185,7 @@ async fn alarms_are_described_by_name_state_and_action_and_page() {
 
 #[tokio::test]
 async fn alarms_of_a_metric_are_found_by_statistics_and_units_that_there_are() {
-    let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+    let service = service();
     service.put_metric_alarm(&scope(), &example()).await.unwrap();
     let found = async |statistic: Option<&str>, unit: Option<&str>| {
         let input = DescribeAlarmsForMetric {
@@ -208,27 +210,24 @@ async fn alarms_of_a_metric_are_found_by_statistics_and_units_that_there_are() {
 }
 
 #[test]
-fn no_worker_waits_while_the_alarms_are_being_written() {
-    let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+fn no_worker_waits_while_the_alarms_are_being_changed() {
+    let service = service();
     let book = service.alarms.clone();
-    let writing = lock(&book);
+    let changing = lock(&book);
     let (sender, polled) = channel();
     std::thread::spawn(move || {
         let scope = scope();
         let arn = "arn:aws:cloudwatch:us-east-1:000000000000:alarm:many";
         let tags = ResourceTags { resource_arn: Some(arn.into()), ..ResourceTags::default() };
-        let (alarms, history) = (DescribeAlarms::default(), DescribeAlarmHistory::default());
+        let alarms = DescribeAlarms::default();
         let context = &mut Context::from_waker(Waker::noop());
         let is_pending = [
             std::pin::pin!(service.describe_alarms(&scope, &alarms)).poll(context).is_pending(),
-            std::pin::pin!(service.describe_alarm_history(&scope, &history))
-                .poll(context)
-                .is_pending(),
             std::pin::pin!(service.list_tags(&scope, &tags)).poll(context).is_pending(),
         ];
         sender.send(is_pending).unwrap();
     });
 
-    assert_eq!(polled.recv_timeout(Duration::from_secs(20)), Ok([true; 3]));
-    drop(writing);
+    assert_eq!(polled.recv_timeout(Duration::from_secs(20)), Ok([true; 2]));
+    drop(changing);
 }

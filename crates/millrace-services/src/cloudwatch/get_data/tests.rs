@@ -1,4 +1,3 @@
-use millrace_metrics::alarm::AlarmBook;
 use millrace_metrics::{Entity, Record, Summary, Unit};
 
 use super::*;
@@ -21,7 +20,7 @@ fn count_of(metric: &str, period_s: i64) -> MetricDataQuery {
 
 #[tokio::test]
 async fn periods_begin_at_the_start_whichever_action_asks() {
-    let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+    let service = service();
     // A minute before a full hour some hours ago, and 40 seconds.
     let hour_s = service.shards.now().seconds() / 3_600 * 3_600 - 5 * 3_600;
     let start_s = hour_s - 60;
@@ -78,7 +77,7 @@ async fn periods_begin_at_the_start_whichever_action_asks() {
 
 #[tokio::test]
 async fn refusals_are_in_the_words_of_each_action() {
-    let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+    let service = service();
     let data = async |start_ms: i64, end_ms: i64, queries: Vec<MetricDataQuery>| {
         let (start_time_ms, end_time_ms) = (Some(start_ms), Some(end_ms));
         let input =
@@ -110,7 +109,7 @@ async fn refusals_are_in_the_words_of_each_action() {
 
 #[tokio::test]
 async fn as_many_data_points_may_be_asked_for_as_a_day_has_minutes() {
-    let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+    let service = service();
     let asked = async |minutes: i64, period_s: i64| {
         let end_ms = service.shards.now().0 as i64;
         let input = GetMetricStatistics {

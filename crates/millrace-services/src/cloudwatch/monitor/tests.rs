@@ -24,11 +24,18 @@ fn flood(writes: &Arc<Jobs<Write>>, is_over: &Arc<AtomicBool>) {
     writes.add_own("1", Place::First, |_| Write::Job(Box::new(job)));
 }
 
-fn monitor(clock: &Arc<SystemClock>, book: AlarmBook) -> Arc<Monitor> {
-    let shards = shards_of(clock.clone());
+fn monitor(clock: &Arc<SystemClock>, alarms: &[Alarm]) -> Arc<Monitor> {
     let store = Arc::new(MetricStore::open(None, clock.now()).unwrap());
-    let alarms = Alarms { book, queue_access: QueueAccess::Open };
-    Arc::new(Monitor::start(shards, store, alarms).unwrap())
+    monitor_of(clock, store, alarms)
+}
+
+fn monitor_of(clock: &Arc<SystemClock>, store: Arc<MetricStore>, alarms: &[Alarm]) -> Arc<Monitor> {
+    let shards = shards_of(clock.clone());
+    let mut book = AlarmBook::open(shards.home().unwrap());
+    for alarm in alarms {
+        book.put(alarm.clone(), clock.now()).unwrap();
+    }
+    Arc::new(Monitor::start(shards, store, QueueAccess::Open).unwrap())
 }
 
 /// An alarm of that account, which is due as soon as it is looked at.
@@ -64,16 +71,11 @@ impl Source for Faulty {
 #[tokio::test]
 async fn a_bug_ends_its_request_and_its_step_and_nothing_else() {
     let clock = Arc::new(SystemClock::new());
-    let shards = shards_of(clock.clone());
     let store = Arc::new(MetricStore::open(None, clock.now()).unwrap());
     store.set_source(Arc::new(Faulty), clock.now());
-    let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
-    let treat_missing_data = Some("breaching".into());
-    let input = PutMetricAlarm { treat_missing_data, ..example() };
-    let mut book = AlarmBook::open(None, clock.now()).unwrap();
-    book.put(alarm(&scope, &input, clock.now()).unwrap(), clock.now()).unwrap();
-    let alarms = Alarms { book, queue_access: QueueAccess::Open };
-    let monitor = Monitor::start(shards, store, alarms).unwrap();
+    let alarm = breaching("000000000000", clock.now());
+    let scope = alarm.scope.clone();
+    let monitor = monitor_of(&clock, store, &[alarm]);
 
     let ended = monitor.run("1", |_| -> u8 { panic!("the test wants it") }).await;
     assert!(matches!(ended, Err(MonitorError::Panicked)));
@@ -92,7 +94,7 @@ async fn a_bug_ends_its_request_and_its_step_and_nothing_else() {
 #[test]
 fn a_minute_ends_though_requests_always_wait() {
     let clock = Arc::new(SystemClock::new());
-    let monitor = monitor(&clock, AlarmBook::open(None, clock.now()).unwrap());
+    let monitor = monitor(&clock, &[]);
     let alarm = breaching("000000000000", clock.now());
     let (scope, name) = (alarm.scope.clone(), alarm.name.clone());
     let is_over = Arc::new(AtomicBool::new(false));
@@ -118,7 +120,7 @@ fn a_minute_ends_though_requests_always_wait() {
 #[tokio::test]
 async fn a_job_whose_client_leaves_ends_in_the_middle_and_others_are_not_run() {
     let clock = Arc::new(SystemClock::new());
-    let monitor = monitor(&clock, AlarmBook::open(None, clock.now()).unwrap());
+    let monitor = monitor(&clock, &[]);
     let ((begun, has_begun), (ended, has_ended)) = (channel(), channel());
     let client = |job: Box<dyn FnOnce(&Interrupt) + Send>| {
         let monitor = monitor.clone();
@@ -146,17 +148,14 @@ async fn a_job_whose_client_leaves_ends_in_the_middle_and_others_are_not_run() {
 #[tokio::test]
 async fn the_jobs_of_one_account_keep_nobody_else_waiting() {
     let clock = Arc::new(SystemClock::new());
-    let mut book = AlarmBook::open(None, clock.now()).unwrap();
-    for account in ["111111111111", "222222222222"] {
-        book.put(breaching(account, clock.now()), clock.now()).unwrap();
-    }
-    let monitor = monitor(&clock, book);
+    let accounts = ["111111111111", "222222222222"];
+    let monitor = monitor(&clock, &accounts.map(|account| breaching(account, clock.now())));
     monitor.tick().await;
     let state = |account: &str| {
         let scope = Scope { region: "us-east-1".into(), account: account.into() };
         lock(monitor.alarms()).alarm(&scope, "many").map(|alarm| alarm.state)
     };
-    for account in ["111111111111", "222222222222"] {
+    for account in accounts {
         let scope = Scope { region: "us-east-1".into(), account: account.into() };
         let why = ("by hand".to_owned(), None);
         lock(monitor.alarms()).set_state(&scope, "many", State::Ok, why, clock.now()).unwrap();
@@ -195,9 +194,7 @@ async fn the_jobs_of_one_account_keep_nobody_else_waiting() {
 #[tokio::test]
 async fn what_is_reset_is_gone() {
     let clock = Arc::new(SystemClock::new());
-    let mut book = AlarmBook::open(None, clock.now()).unwrap();
-    book.put(breaching("111111111111", clock.now()), clock.now()).unwrap();
-    let monitor = monitor(&clock, book);
+    let monitor = monitor(&clock, &[breaching("111111111111", clock.now())]);
     let entity = Entity::new(
         Scope { region: "us-east-1".into(), account: "111111111111".into() },
         "Shop",

@@ -50,8 +50,7 @@ fn values_may_stand_beside_statistics_but_not_beside_a_value() {
 
 #[tokio::test]
 async fn nobody_puts_data_beside_those_of_the_server() {
-    let book = millrace_metrics::alarm::AlarmBook::open(None, Timestamp(1)).unwrap();
-    let service = crate::cloudwatch::alarms::tests::service(book);
+    let service = crate::cloudwatch::alarms::tests::service();
     let scope = crate::cloudwatch::alarms::tests::scope();
     let put = async |namespace: &str| {
         let (namespace, metric_data) = (Some(namespace.to_owned()), vec![datum()]);
