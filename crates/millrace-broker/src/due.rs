@@ -105,7 +105,7 @@ impl SharedQueue {
         Ok(())
     }
 
-    /// As [`Broker::tick`], however much has expired.
+    /// As [`SharedQueue::tick`], however much has expired.
     pub(crate) fn tick_whole(&self, state: &mut State, now: Timestamp) -> Result<(), Unavailable> {
         loop {
             self.tick(state, now, VISIT_BUDGET)?;

@@ -1,6 +1,14 @@
 //! The broker joins engine and journal: it knows queues by name, appends what the engine says,
 //! waits for commits, parks long polls and keeps the timers. No HTTP, no AWS names.
 //!
+//! ```text
+//!  Shards ── threads, clock ──┬── Catalog: queues of all shards by name
+//!    └─ Shard: one journal    │      │
+//!         ├─ Kept             │   SharedQueue: what is done with one queue
+//!         ├─ MoveTasks        │      │
+//!         └─ Truncation ──────┴── Common: the shard's journal, commit waits, keys
+//! ```
+//!
 //! What it promises: a future that resolves to success resolves after its records are committed
 //! (receives from standard queues excepted: forgetting one is a redelivery). What it never does:
 //! block on a commit in a future, spawn, or poll in a loop. (Reads of messages that are not in
@@ -8,9 +16,9 @@
 //!
 //! Locks: in the order that ARCHITECTURE.md gives. None is held across an await.
 //!
-//! In reading order: [`Broker`] and how it opens, [`SharedQueue`], sends, receives, deletes, the
-//! catalog, kept documents, then what runs behind: what is due, waits for commits, waiters, timers, move tasks,
-//! maintenance.
+//! In reading order: [`Shards`] and [`Shard`], [`SharedQueue`], sends, receives, deletes, the
+//! [`Catalog`], [`Kept`] documents, then what runs behind: what is due, waits for commits, waiters,
+//! timers, move tasks, maintenance.
 
 mod append;
 mod browse;
