@@ -157,8 +157,8 @@ impl<'a> KeptChange<'a> {
     }
 
     fn write(&self, records: &mut Records<'_>) {
-        let (collection, key) = (self.collection, &*self.key);
-        match &self.to {
+        let KeptChange { collection, key, to, .. } = self;
+        match to {
             Some(bytes) => KeptRecord { collection, key, bytes }.write(records),
             None => KeptDeletedRecord { collection, key }.write(records),
         }
