@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::cbor;
-use crate::escape::{json_string, xml_text};
+use crate::codec::{BOX_USAGE, Node, cbor, json};
+use crate::escape::xml_text;
 use crate::http::Response;
 use crate::protocol::{Protocol, ServiceName};
 
@@ -139,16 +139,16 @@ impl ApiError {
     pub fn response(&self, service: ServiceName, protocol: Protocol, request_id: &str) -> Response {
         let mut body = Vec::with_capacity(512);
         match protocol {
-            Protocol::Json => self.put_json(&mut body),
-            Protocol::Cbor => self.put_cbor(&mut body),
+            Protocol::Json => json::put(&self.tree(), &mut body),
+            Protocol::Cbor => cbor::put(&self.tree(), &mut body),
             Protocol::Query if service == ServiceName::SimpleDb => {
                 self.put_simple_db_xml(request_id, &mut body);
             }
             Protocol::Query => self.put_xml(service, request_id, &mut body),
-            Protocol::QueryAsJson => self.put_query_json(request_id, &mut body),
+            Protocol::QueryAsJson => json::put(&self.query_tree(request_id), &mut body),
         }
 
-        let mut response = Response::new(self.status, protocol.content_type(), body);
+        let mut response = Response::new(self.status, service.content_type(protocol), body);
         response.request_id = request_id.to_owned();
         if protocol == Protocol::Cbor {
             response.headers.push(("Smithy-Protocol", "rpc-v2-cbor".to_owned()));
@@ -181,17 +181,13 @@ impl ApiError {
         if self.is_sender_fault() { "Sender" } else { "Receiver" }
     }
 
-    fn put_json(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"__type\":\"");
-        out.extend_from_slice(self.namespace.as_bytes());
-        out.push(b'#');
-        out.extend_from_slice(self.shape.as_bytes());
-        out.push(b'"');
+    fn tree(&self) -> Node {
+        let mut members =
+            vec![("__type".into(), text(&format!("{}#{}", self.namespace, self.shape)))];
         if !self.message.is_empty() {
-            out.extend_from_slice(b",\"message\":");
-            json_string(out, self.message.as_bytes());
+            members.push(("message".into(), text(&self.message)));
         }
-        out.push(b'}');
+        Node::Structure(members)
     }
 
     fn put_xml(&self, service: ServiceName, request_id: &str, out: &mut Vec<u8>) {
@@ -212,8 +208,9 @@ impl ApiError {
     fn put_simple_db_xml(&self, request_id: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(b"<?xml version=\"1.0\"?><Response><Errors><Error>");
         self.put_xml_code_and_message(out);
-        // SimpleDB: machine hours of a small request.
-        out.extend_from_slice(b"<BoxUsage>0.0000219907</BoxUsage></Error></Errors><RequestID>");
+        out.extend_from_slice(b"<BoxUsage>");
+        out.extend_from_slice(BOX_USAGE.as_bytes());
+        out.extend_from_slice(b"</BoxUsage></Error></Errors><RequestID>");
         xml_text(out, request_id.as_bytes());
         out.extend_from_slice(b"</RequestID></Response>");
     }
@@ -229,29 +226,14 @@ impl ApiError {
         }
     }
 
-    fn put_query_json(&self, request_id: &str, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"Error\":{\"Code\":");
-        json_string(out, self.code.as_bytes());
+    fn query_tree(&self, request_id: &str) -> Node {
+        let mut members = vec![("Code".into(), text(self.code))];
         if !self.message.is_empty() {
-            out.extend_from_slice(b",\"Message\":");
-            json_string(out, self.query_message().as_bytes());
+            members.push(("Message".into(), text(self.query_message())));
         }
-        out.extend_from_slice(b",\"Type\":");
-        json_string(out, self.fault().as_bytes());
-        out.extend_from_slice(b"},\"RequestId\":");
-        json_string(out, request_id.as_bytes());
-        out.push(b'}');
-    }
-
-    fn put_cbor(&self, out: &mut Vec<u8>) {
-        // CBOR: major type 5, a map of so many pairs.
-        out.push(0xa0 | if self.message.is_empty() { 1 } else { 2 });
-        cbor::put_text(out, "__type");
-        cbor::put_text(out, &format!("{}#{}", self.namespace, self.shape));
-        if !self.message.is_empty() {
-            cbor::put_text(out, "message");
-            cbor::put_text(out, &self.message);
-        }
+        members.push(("Type".into(), text(self.fault())));
+        let error = ("Error".into(), Node::Structure(members));
+        Node::Structure(vec![error, ("RequestId".into(), text(request_id))])
     }
 
     /// SQS words one message differently in the Query protocol.
@@ -270,6 +252,10 @@ pub fn no_action_response(request_id: &str) -> Response {
     let mut response = Response::new(404, "text/xml", "<UnknownOperationException/>");
     response.request_id = request_id.to_owned();
     response
+}
+
+fn text(text: &str) -> Node {
+    Node::Text(text.to_owned())
 }
 
 fn front_end(

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::cloudwatch;
+use crate::codec::toy::Toy;
+use crate::codec::{self, Envelope, Structure};
 use crate::http::{Header, Request};
 use crate::protocol::{Protocol, ServiceName, Target, detect, parse_queue_url};
 use crate::query::Parameters;
@@ -64,7 +66,8 @@ pub fn sigv4(input: &[u8]) {
     }
 }
 
-/// The first byte chooses the protocol, the second the action, the rest is the body.
+/// The first byte chooses the protocol, the second the action, the rest is the body. It is read as
+/// a structure with members of all kinds, too.
 pub fn cloudwatch(input: &[u8]) {
     let [first, second, body @ ..] = input else { return };
     let protocol = match first % 3 {
@@ -92,6 +95,30 @@ pub fn cloudwatch(input: &[u8]) {
     });
     if let Err(error) = decoded {
         let _ = error.response(ServiceName::CloudWatch, protocol, "id");
+    }
+    structure(protocol, body);
+}
+
+/// A structure with members of all kinds: what was read can be written in every protocol, and what
+/// JSON and CBOR have written can be read.
+fn structure(protocol: Protocol, body: &[u8]) {
+    let read = |protocol, body: &[u8]| {
+        let parameters = match protocol {
+            Protocol::Query => Parameters::parse("", body)?,
+            _ => Parameters::default(),
+        };
+        codec::decode(protocol, &parameters, body, Toy::read)
+    };
+    let Ok(toy) = read(protocol, body) else { return };
+    let node = toy.members().into_node();
+    for protocol in [Protocol::Json, Protocol::Cbor, Protocol::Query, Protocol::QueryAsJson] {
+        let service = ServiceName::CloudWatch;
+        let envelope = Envelope { service, protocol, action: "Play", request_id: "id" };
+        let written = envelope.response(Some(&node)).body;
+        if matches!(protocol, Protocol::Json | Protocol::Cbor) {
+            let again = read(protocol, &written);
+            assert!(again.is_ok(), "what was written cannot be read: {again:?}");
+        }
     }
 }
 
@@ -148,6 +175,24 @@ mod tests {
             ]),
         ) {
             super::query(&input);
+        }
+
+        #[test]
+        fn nearly_good_structures_never_panic(
+            json in pieces(&[
+                "{", "}", "[", "]", ":", ",", "null", "1", "-1.5e9", "true", "\"", "\"AA==\"",
+                "{\"Inner\":", "\"Texts\":[", "\"Rows\":[[", "\"PartsByName\":{", "\"Time\":",
+                "\"Blob\":", "\"Number\":\"NaN\"", "\"x\"",
+            ]),
+            form in pieces(&[
+                "&", "=", "%", ".", "1", "0", "99999999999", "Inner.", "Texts.member.", "=a",
+                "Rows.member.1.member.1", "FlatMap.1.Name=x&FlatMap.1.Value=true", "entry.1.key",
+                "PartsByName.entry.1.", "Value.Values.member.1=1", "Time=2026-01-02T03:04:05Z",
+            ]),
+        ) {
+            for (protocol, body) in [(0, json), (2, form)] {
+                super::cloudwatch(&[&[protocol], &body[..]].concat());
+            }
         }
 
         #[test]

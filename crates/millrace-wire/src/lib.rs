@@ -3,8 +3,9 @@
 //! [`Request`] and [`Response`] are the seam between the server, which knows sockets, and the
 //! services, which know actions; no type of an HTTP library crosses it.
 
-mod cbor;
+mod base64_text;
 pub mod cloudwatch;
+pub mod codec;
 mod error;
 mod escape;
 #[doc(hidden)]
@@ -18,6 +19,7 @@ pub mod query;
 pub mod sigv2;
 pub mod sigv4;
 pub mod sqs;
+pub mod sts;
 
 pub use millrace_core::instant_text as date;
 

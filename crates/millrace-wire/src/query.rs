@@ -35,6 +35,8 @@ struct Parameter<'a> {
 pub struct Scope<'p> {
     parameters: &'p [Parameter<'p>],
     prefix_bytes: usize,
+    /// Names and numbers in the prefix.
+    depth: u8,
 }
 
 impl<'a> Parameters<'a> {
@@ -68,7 +70,7 @@ impl<'a> Parameters<'a> {
 
     /// All of them.
     pub fn scope(&self) -> Scope<'_> {
-        Scope { parameters: &self.sorted, prefix_bytes: 0 }
+        Scope { parameters: &self.sorted, prefix_bytes: 0, depth: 0 }
     }
 
     /// All names and values, in ascending order of names.
@@ -210,7 +212,7 @@ impl<'p> Scope<'p> {
             };
             let end = rest.partition_point(|parameter| parameter.name.starts_with(prefix));
             let (parameters, tail) = rest.split_at(end);
-            numbered.push((number, Scope { parameters, prefix_bytes }));
+            numbered.push((number, Scope { parameters, prefix_bytes, depth: self.deeper() }));
             rest = tail;
         }
         numbered.sort_by_key(|(number, _)| *number);
@@ -233,7 +235,7 @@ impl<'p> Scope<'p> {
         match first {
             Some([b'.', ..]) => self.begin_of(rest, name),
             Some(_) => self.nested(&format!("{name}s")),
-            None => Scope { parameters: &[], prefix_bytes: 0 },
+            None => Scope { parameters: &[], prefix_bytes: 0, depth: 0 },
         }
     }
 
@@ -255,12 +257,22 @@ impl<'p> Scope<'p> {
         };
         let end = rest.partition_point(is_within);
         let parameters = rest.get(..end).unwrap_or_default();
-        Scope { parameters, prefix_bytes: self.prefix_bytes + name.len() + 1 }
+        let prefix_bytes = self.prefix_bytes + name.len() + 1;
+        Scope { parameters, prefix_bytes, depth: self.deeper() }
     }
 
     /// Whether there is no parameter.
     pub fn is_empty(&self) -> bool {
         self.parameters.is_empty()
+    }
+
+    /// How many times this was made smaller by [`Scope::nested`] or by an element of a list.
+    pub(crate) fn depth(&self) -> u8 {
+        self.depth
+    }
+
+    fn deeper(&self) -> u8 {
+        self.depth.saturating_add(1)
     }
 
     /// The name without the common prefix.

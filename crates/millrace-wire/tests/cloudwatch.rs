@@ -2,10 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::collections::BTreeMap;
+
 use millrace_wire::cloudwatch::{
-    Action, AlarmHistoryItem, Answer, Datapoint, Dimension, MetricAlarm, MetricDataResult,
-    MetricId, PutMetricAlarm, decode, response,
+    Action, AlarmHistoryItem, Answer, Datapoint, Dimension, Message, Metric, MetricAlarm,
+    MetricDataResult, decode, response,
 };
+use millrace_wire::codec::Time;
 use millrace_wire::protocol::{Protocol, detect};
 use millrace_wire::{ApiError, Header, Request};
 
@@ -59,7 +62,7 @@ fn requests_agree_in_all_protocols() {
 
     let Action::PutMetricData(put) = &of_json else { panic!("{of_json:?}") };
     let datum = &put.metric_data[0];
-    assert_eq!(datum.timestamp_ms, Some(1_767_323_045_500));
+    assert_eq!(datum.timestamp, Some(Time(1_767_323_045_500)));
     assert_eq!((&datum.values[..], &datum.counts[..]), (&[1.0, 2.5][..], &[3.0, 4.0][..]));
     assert_eq!(of_json, of_query);
     assert_eq!(of_json, of_cbor);
@@ -78,6 +81,12 @@ fn wrong_types_are_refused_in_the_words_of_the_protocol() {
     assert_eq!(cbor("ListMetrics", b"\x81\x01").unwrap_err().shape, "SerializationException");
 }
 
+fn alarms(alarms: Vec<MetricAlarm>, next_token: Option<&str>) -> Answer {
+    let (composite_alarms, log_alarms) = (Vec::new(), Vec::new());
+    let next_token = next_token.map(str::to_owned);
+    Answer::DescribeAlarms { composite_alarms, alarms, log_alarms, next_token }
+}
+
 fn body(answer: &Answer, action: &str, protocol: Protocol) -> Vec<u8> {
     response(answer, action, protocol, "id-1").body
 }
@@ -89,10 +98,11 @@ fn text(answer: &Answer, action: &str, protocol: Protocol) -> String {
 #[test]
 fn statistics_in_all_protocols() {
     let datapoint = Datapoint {
-        timestamp_ms: 1_767_323_040_000,
-        statistics: vec![("Sum", 3.0)],
-        extended_statistics: vec![("p95".to_owned(), 1.5)],
-        unit: "Count",
+        timestamp: Time(1_767_323_040_000),
+        sum: Some(3.0),
+        extended_statistics: Some(BTreeMap::from([("p95".to_owned(), 1.5)])),
+        unit: "Count".to_owned(),
+        ..Datapoint::default()
     };
     let answer =
         Answer::GetMetricStatistics { label: "Sales".to_owned(), datapoints: vec![datapoint] };
@@ -127,7 +137,7 @@ fn an_answer_without_content_is_empty() {
     assert!(!of("PutMetricData", Protocol::Query).contains("Result"));
     for action in ["TagResource", "UntagResource"] {
         let result = format!("<{action}Result></{action}Result>");
-        assert!(of(action, Protocol::Query).contains(&result));
+        assert!(text(&Answer::Empty {}, action, Protocol::Query).contains(&result));
     }
 }
 
@@ -136,10 +146,10 @@ fn lists_are_there_even_if_empty_except_the_messages_of_a_result() {
     let result = MetricDataResult {
         id: "m".to_owned(),
         label: "M".to_owned(),
-        timestamps_ms: Vec::new(),
+        timestamps: Vec::new(),
         values: Vec::new(),
-        status_code: "Complete",
-        messages: Vec::new(),
+        status_code: "Complete".to_owned(),
+        messages: None,
     };
     let results = vec![result];
     let answer = Answer::GetMetricData { results, messages: Vec::new(), next_token: None };
@@ -162,27 +172,20 @@ fn answers_have_the_members_of_their_action() {
     let next_token = || Some("t".to_owned());
     let item = AlarmHistoryItem {
         alarm_name: "a".to_owned(),
-        timestamp_ms: 1500,
-        item_type: "StateUpdate",
+        alarm_type: "MetricAlarm".to_owned(),
+        timestamp: Time(1500),
+        item_type: "StateUpdate".to_owned(),
         summary: "s".to_owned(),
         data: "{}".to_owned(),
     };
-    let metric = MetricId {
-        namespace: "N".to_owned(),
-        metric_name: "M".to_owned(),
-        dimensions: vec![("d".to_owned(), "v".to_owned())],
+    let metric = Metric {
+        namespace: Some("N".to_owned()),
+        metric_name: Some("M".to_owned()),
+        dimensions: vec![("d".to_owned(), "v".to_owned()).into()],
     };
-    let datapoint = Datapoint {
-        timestamp_ms: 0,
-        statistics: vec![],
-        extended_statistics: vec![],
-        unit: "None",
-    };
+    let datapoint = Datapoint { unit: "None".to_owned(), ..Datapoint::default() };
     for (answer, expected) in [
-        (
-            Answer::DescribeAlarms { alarms: vec![], next_token: None },
-            r#"{"CompositeAlarms":[],"MetricAlarms":[],"LogAlarms":[]}"#,
-        ),
+        (alarms(vec![], None), r#"{"CompositeAlarms":[],"MetricAlarms":[],"LogAlarms":[]}"#),
         (Answer::DescribeAlarmsForMetric { alarms: vec![] }, r#"{"MetricAlarms":[]}"#),
         (
             Answer::DescribeAlarmHistory { items: vec![item], next_token: next_token() },
@@ -193,7 +196,7 @@ fn answers_have_the_members_of_their_action() {
             r#"{"Metrics":[{"Namespace":"N","MetricName":"M","Dimensions":[{"Name":"d","Value":"v"}]}],"NextToken":"t"}"#,
         ),
         (
-            Answer::ListTagsForResource { tags: vec![("k".to_owned(), "v".to_owned())] },
+            Answer::ListTagsForResource { tags: vec![("k".to_owned(), "v".to_owned()).into()] },
             r#"{"Tags":[{"Key":"k","Value":"v"}]}"#,
         ),
         (
@@ -228,10 +231,10 @@ fn series_in_all_protocols() {
     let result = MetricDataResult {
         id: "m".to_owned(),
         label: "<M>".to_owned(),
-        timestamps_ms: vec![60_000, 500],
+        timestamps: vec![Time(60_000), Time(500)],
         values: vec![-0.5, 1e16],
-        status_code: "PartialData",
-        messages: vec![("c".to_owned(), "v".to_owned())],
+        status_code: "PartialData".to_owned(),
+        messages: Some(vec![Message { code: "c".to_owned(), value: "v".to_owned() }]),
     };
     let results = vec![result];
     let answer = Answer::GetMetricData { results, messages: vec![], next_token: Some("t".into()) };
@@ -269,10 +272,9 @@ fn series_in_all_protocols() {
 #[test]
 fn several_extended_statistics_are_members_of_one_object() {
     let datapoint = Datapoint {
-        timestamp_ms: 0,
-        statistics: vec![],
-        extended_statistics: vec![("p95".to_owned(), 1.5), ("p99".to_owned(), 2.0)],
-        unit: "None",
+        extended_statistics: Some(BTreeMap::from([("p95".into(), 1.5), ("p99".into(), 2.0)])),
+        unit: "None".to_owned(),
+        ..Datapoint::default()
     };
     let answer = Answer::GetMetricStatistics { label: String::new(), datapoints: vec![datapoint] };
 
@@ -301,8 +303,8 @@ fn queries_name_metrics_alike_in_json_and_parameters() {
 
     let Action::GetMetricData(get) = &of_json else { panic!("{of_json:?}") };
     let stat = get.queries[0].metric_stat.as_ref().unwrap();
-    assert_eq!(stat.metric_name.as_deref(), Some("M"));
-    assert_eq!((stat.dimensions.len(), stat.period_s), (1, Some(60)));
+    assert_eq!(stat.metric.metric_name.as_deref(), Some("M"));
+    assert_eq!((stat.metric.dimensions.len(), stat.period_s), (1, Some(60)));
     assert_eq!(of_json, of_query);
 }
 
@@ -311,16 +313,13 @@ fn an_alarm_shows_what_was_put() {
     let dimension = Dimension { name: Some("QueueName".into()), value: Some("a&b".into()) };
     let alarm = MetricAlarm {
         arn: "arn".to_owned(),
-        state_value: "OK",
-        alarm: PutMetricAlarm {
-            alarm_name: Some("n".into()),
-            dimensions: vec![dimension],
-            threshold: Some(1e21),
-            ..PutMetricAlarm::default()
-        },
+        state_value: "OK".to_owned(),
+        alarm_name: Some("n".into()),
+        dimensions: vec![dimension],
+        threshold: Some(1e21),
         ..MetricAlarm::default()
     };
-    let answer = Answer::DescribeAlarms { alarms: vec![alarm], next_token: Some("t".into()) };
+    let answer = alarms(vec![alarm], Some("t"));
 
     let xml = text(&answer, "DescribeAlarms", Protocol::Query);
     let json = text(&answer, "DescribeAlarms", Protocol::Json);
@@ -335,23 +334,20 @@ fn an_alarm_shows_what_was_put() {
 fn members_of_an_alarm_come_in_cloudwatchs_order() {
     let some = || Some("x".to_owned());
     let alarm = MetricAlarm {
-        alarm: PutMetricAlarm {
-            namespace: some(),
-            statistic: some(),
-            extended_statistic: some(),
-            unit: some(),
-            evaluation_periods: Some(2),
-            datapoints_to_alarm: Some(1),
-            threshold: Some(1.0),
-            comparison_operator: some(),
-            treat_missing_data: some(),
-            evaluate_low_sample_count_percentile: some(),
-            threshold_metric_id: some(),
-            ..PutMetricAlarm::default()
-        },
+        namespace: some(),
+        statistic: some(),
+        extended_statistic: some(),
+        unit: some(),
+        evaluation_periods: Some(2),
+        datapoints_to_alarm: Some(1),
+        threshold: Some(1.0),
+        comparison_operator: some(),
+        treat_missing_data: some(),
+        evaluate_low_sample_count_percentile: some(),
+        threshold_metric_id: some(),
         ..MetricAlarm::default()
     };
-    let answer = Answer::DescribeAlarms { alarms: vec![alarm], next_token: None };
+    let answer = alarms(vec![alarm], None);
 
     let xml = text(&answer, "DescribeAlarms", Protocol::Query);
 

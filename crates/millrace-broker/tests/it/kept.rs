@@ -174,7 +174,7 @@ fn several_changes_are_made_together_or_not_at_all() {
     let changes = [("old".to_owned(), None), ("new".to_owned(), Some(true))];
     assert_eq!(*seen.lock().unwrap(), changes);
     shards.close();
-    drop((shards, log));
+    drop((home, shards, log));
     let (log, shards) = opened(&fs);
     let home = shards.home().unwrap();
     let notes = Notes(&home, &log);
@@ -211,7 +211,7 @@ fn documents_outlive_the_segments_that_they_were_written_to() {
         "it did not change"
     );
     shards.close();
-    drop((shards, log));
+    drop((home, shards, log));
 
     let (log, shards) = opened(&fs);
     let home = shards.home().unwrap();
@@ -222,7 +222,7 @@ fn documents_outlive_the_segments_that_they_were_written_to() {
     run(&log, shards.reset()).unwrap();
     assert!(shards.home().unwrap().kept().figures().is_empty());
     shards.close();
-    drop((shards, log));
+    drop((home, shards, log));
     let (_log, shards) = opened(&fs);
     assert!(shards.home().unwrap().kept().figures().is_empty(), "after a reset and a start");
     shards.close();

@@ -7,7 +7,7 @@ use millrace_metrics::Scope;
 use millrace_metrics::alarm::{Alarm, State};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{
-    AlarmNames, Answer, DescribeAlarms, DescribeAlarmsForMetric, ResourceTags, SetAlarmState,
+    AlarmNames, Answer, DescribeAlarms, DescribeAlarmsForMetric, ResourceTags, SetAlarmState, Tag,
 };
 
 use super::book::{AlarmBook, AlarmError};
@@ -59,7 +59,8 @@ impl CloudWatch {
             let last = alarms.last().filter(|_| found.next().is_some());
             let next_token = last.and_then(|alarm| check::token(&alarm.name));
             let alarms = alarms.into_iter().map(shown).collect();
-            Answer::DescribeAlarms { alarms, next_token }
+            let (composite_alarms, log_alarms) = (Vec::new(), Vec::new());
+            Answer::DescribeAlarms { composite_alarms, alarms, log_alarms, next_token }
         })
         .await
     }
@@ -170,10 +171,12 @@ impl CloudWatch {
         let (name, tags) = (self.known_alarm(scope, input).await?, input.tags.clone());
         check::tags(&tags)?;
         self.change_alarms(scope, move |book, scope, _| {
-            book.tag(scope, &name, |known| known.extend(tags))
+            book.tag(scope, &name, |known| {
+                known.extend(tags.into_iter().map(<(String, String)>::from))
+            })
         })
         .await
-        .map(|()| Answer::Done)
+        .map(|()| Answer::Empty {})
     }
 
     pub(super) async fn untag_resource(
@@ -186,7 +189,7 @@ impl CloudWatch {
             book.tag(scope, &name, |known| known.retain(|key, _| !keys.contains(key)))
         })
         .await
-        .map(|()| Answer::Done)
+        .map(|()| Answer::Empty {})
     }
 
     pub(super) async fn list_tags(
@@ -198,7 +201,9 @@ impl CloudWatch {
         let name = alarm_name(scope, input)?;
         self.read_alarms(scope, move |book, scope| {
             let tags = book.alarm(scope, &name).map(|alarm| alarm.tags.clone());
-            Answer::ListTagsForResource { tags: tags.unwrap_or_default().into_iter().collect() }
+            Answer::ListTagsForResource {
+                tags: tags.unwrap_or_default().into_iter().map(Tag::from).collect(),
+            }
         })
         .await
     }

@@ -4,7 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use millrace_metrics::{BASE_PERIOD_S, Entity, Periods, Scope, Statistic, Unit};
 use millrace_wire::ApiError;
-use millrace_wire::cloudwatch::Dimension;
+use millrace_wire::cloudwatch::{Dimension, Tag};
+use millrace_wire::codec::Time;
 
 use super::error;
 
@@ -43,11 +44,11 @@ pub(super) fn at_most_of(values: &[String], max: usize, member: &str) -> Result<
     )))
 }
 
-pub(super) fn tags(tags: &[(String, String)]) -> Result<(), ApiError> {
+pub(super) fn tags(tags: &[Tag]) -> Result<(), ApiError> {
     if tags.len() > TAGS_MAX {
         return Err(error::too_many_tags());
     }
-    tags.iter().try_for_each(|(key, value)| {
+    tags.iter().try_for_each(|Tag { key, value }| {
         if key.is_empty() {
             return Err(error::invalid_value("A tag has no key."));
         }
@@ -153,27 +154,28 @@ pub(super) fn alarm_period(period_s: u64) -> Result<u64, ApiError> {
 /// minute, after 15 days to five minutes, after 63 days to an hour; the end to a minute. It is not
 /// included, so that who asks up to now is told of the minutes that have ended.
 pub(super) fn span(
-    start_ms: Option<i64>,
-    end_ms: Option<i64>,
+    start: Option<Time>,
+    end: Option<Time>,
     now_s: u64,
 ) -> Result<(u64, u64), ApiError> {
-    let start_ms = start_ms.ok_or_else(|| error::missing("StartTime"))?;
-    let end_ms = end_ms.ok_or_else(|| error::missing("EndTime"))?;
-    if start_ms >= end_ms {
+    let start = start.ok_or_else(|| error::missing("StartTime"))?;
+    let end = end.ok_or_else(|| error::missing("EndTime"))?;
+    if start >= end {
         return Err(error::invalid_value(
             "The parameter StartTime must be less than the parameter EndTime.",
         ));
     }
-    let seconds = |time_ms: i64| u64::try_from(time_ms).unwrap_or_default() / 1000;
-    let (start_s, end_s) = (seconds(start_ms), seconds(end_ms));
+    let seconds = |Time(time_ms)| u64::try_from(time_ms).unwrap_or_default() / 1000;
+    let (start_s, end_s) = (seconds(start), seconds(end));
     let step_s = Periods::shortest_s(now_s.saturating_sub(start_s));
     Ok((start_s - start_s % step_s, end_s - end_s % BASE_PERIOD_S))
 }
 
 /// Whole periods from start to end as they are given: rounding makes a day at most a minute longer,
 /// which must not count against those who ask for one.
-pub(super) fn periods_between(start_ms: Option<i64>, end_ms: Option<i64>, period_s: u64) -> u64 {
-    let length_ms = end_ms.unwrap_or_default().saturating_sub(start_ms.unwrap_or_default());
+pub(super) fn periods_between(start: Option<Time>, end: Option<Time>, period_s: u64) -> u64 {
+    let (Time(start_ms), Time(end_ms)) = (start.unwrap_or_default(), end.unwrap_or_default());
+    let length_ms = end_ms.saturating_sub(start_ms);
     u64::try_from(length_ms).unwrap_or_default() / period_s.saturating_mul(1000).max(1)
 }
 
@@ -235,7 +237,7 @@ mod tests {
         let (hour_s, time_s) = (1_700_002_800, 1_700_004_280);
         let span = |age_s: u64| {
             let (start_ms, end_ms) = (time_s * 1000 + 999, (time_s + 120) * 1000 + 999);
-            span(Some(start_ms), Some(end_ms), time_s as u64 + age_s).unwrap()
+            span(Some(Time(start_ms)), Some(Time(end_ms)), time_s as u64 + age_s).unwrap()
         };
         const DAY_S: u64 = 86_400;
 
@@ -259,13 +261,14 @@ mod tests {
         for (key, value, expected) in
             [(1, 0, true), (128, 256, true), (0, 1, false), (129, 1, false), (1, 257, false)]
         {
-            let tag = (long(key), long(value));
+            let tag = Tag { key: long(key), value: long(value) };
             assert_eq!(tags(&[tag]).is_ok(), expected, "{key} {value}");
         }
         for (key, is_reserved) in
             [("aws:a", true), ("AWS:", true), ("aws", false), ("aaws:", false)]
         {
-            let refused = tags(&[(key.to_owned(), String::new())]).err().map(|error| error.code);
+            let refused =
+                tags(&[(key.to_owned(), String::new()).into()]).err().map(|error| error.code);
             assert_eq!(refused, is_reserved.then_some("ValidationError"), "{key}");
         }
     }
@@ -324,13 +327,14 @@ mod tests {
 
     #[test]
     fn a_span_ends_after_it_begins_and_tokens_read_back() {
-        let code = |start, end| span(start, end, 0).unwrap_err().code;
+        let span = |start: Option<i64>, end: Option<i64>| span(start.map(Time), end.map(Time), 0);
+        let code = |start, end| span(start, end).unwrap_err().code;
         assert_eq!(
             (code(None, Some(1)), code(Some(1), None)),
             ("MissingParameter", "MissingParameter")
         );
         assert_eq!(code(Some(5), Some(5)), "InvalidParameterValue");
-        assert_eq!(span(Some(-5), Some(59_999), 0).unwrap(), (0, 0), "of no whole minute");
+        assert_eq!(span(Some(-5), Some(59_999)).unwrap(), (0, 0), "of no whole minute");
         let read = place::<u64>(token(&7_u64).as_ref());
         assert_eq!((read.unwrap(), place::<u64>(None).unwrap()), (Some(7), None));
         assert_eq!(place::<u64>(Some(&"x".into())).unwrap_err().code, "InvalidNextToken");
@@ -340,12 +344,15 @@ mod tests {
     fn periods_are_counted_between_times_that_are_not_rounded() {
         let start_ms = 1_700_000_030_500;
         let count = |length_ms: i64, period_s| {
-            periods_between(Some(start_ms), Some(start_ms + length_ms), period_s)
+            periods_between(Some(Time(start_ms)), Some(Time(start_ms + length_ms)), period_s)
         };
 
         assert_eq!(count(86_400_000, 60), 1_440);
         assert_eq!(count(5 * 86_400_000 + 20, 300), 1_440);
         assert_eq!(count(86_460_000, 60), 1_441);
-        assert_eq!(periods_between(Some(i64::MIN), Some(i64::MAX), 60), i64::MAX as u64 / 60_000);
+        assert_eq!(
+            periods_between(Some(Time(i64::MIN)), Some(Time(i64::MAX)), 60),
+            i64::MAX as u64 / 60_000
+        );
     }
 }

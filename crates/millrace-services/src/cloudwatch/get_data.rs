@@ -1,7 +1,7 @@
 //! GetMetricStatistics, GetMetricData, ListMetrics.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use millrace_core::{Timestamp, md5};
 use millrace_metrics::math::{self, Found, Query, QueryKind, Series, Span};
@@ -10,9 +10,10 @@ use millrace_metrics::{
 };
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{
-    Answer, Datapoint, GetMetricData, GetMetricStatistics, ListMetrics, MetricDataQuery, MetricId,
-    MetricStat,
+    Answer, Datapoint, Dimension, GetMetricData, GetMetricStatistics, ListMetrics, Message, Metric,
+    MetricDataQuery, MetricStat,
 };
+use millrace_wire::codec::Time;
 
 use super::page::{Curve, Place, one_page};
 use super::{CloudWatch, check, error};
@@ -47,12 +48,12 @@ impl CloudWatch {
         let metric = check::name(input.metric_name.as_ref(), "MetricName")?.to_owned();
         let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
         let now = self.shards.now();
-        let (start_s, end_s) = check::span(input.start_time_ms, input.end_time_ms, now.seconds())?;
+        let (start_s, end_s) = check::span(input.start_time, input.end_time, now.seconds())?;
         let asked_s = check::period(input.period_s, "Period")?;
         let period_s = asked_s.max(BASE_PERIOD_S);
         let (simple, extended) = statistics(input)?;
         let unit = check::unit(input.unit.as_ref())?;
-        let count = check::periods_between(input.start_time_ms, input.end_time_ms, asked_s);
+        let count = check::periods_between(input.start_time, input.end_time, asked_s);
         if count > DATAPOINTS_MAX {
             return Err(error::invalid_combination(format!(
                 "You have requested up to {count} datapoints, which exceeds the limit of \
@@ -70,18 +71,7 @@ impl CloudWatch {
         });
         let points = read.await?.map_err(|error| error::of_store(&error))?;
         let points = points.into_iter().next().unwrap_or_default();
-        let datapoints = points.iter().map(|Point { time_s, unit, summary }| Datapoint {
-            timestamp_ms: time_s * 1000,
-            statistics: simple
-                .iter()
-                .filter_map(|(name, statistic)| Some((*name, statistic.value(summary)?)))
-                .collect(),
-            extended_statistics: extended
-                .iter()
-                .filter_map(|(name, statistic)| Some((name.clone(), statistic.value(summary)?)))
-                .collect(),
-            unit: unit.name(),
-        });
+        let datapoints = points.iter().map(|point| datapoint(point, &simple, &extended));
         Ok(Answer::GetMetricStatistics { label, datapoints: datapoints.collect() })
     }
 
@@ -91,8 +81,8 @@ impl CloudWatch {
         input: &GetMetricData,
     ) -> Result<Answer, ApiError> {
         let now = self.shards.now();
-        check_order(input.start_time_ms, input.end_time_ms)?;
-        let (start_s, end_s) = check::span(input.start_time_ms, input.end_time_ms, now.seconds())?;
+        check_order(input.start_time, input.end_time)?;
+        let (start_s, end_s) = check::span(input.start_time, input.end_time, now.seconds())?;
         let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
         let page = match input.max_datapoints {
             None => PAGE_DATAPOINTS,
@@ -159,10 +149,10 @@ impl CloudWatch {
         let has_more = listed.len() > PAGE_METRICS;
         listed.truncate(PAGE_METRICS);
         let next_token = listed.last().filter(|_| has_more).and_then(check::token);
-        let metrics = listed.into_iter().map(|listed| MetricId {
-            namespace: listed.namespace,
-            metric_name: listed.metric,
-            dimensions: listed.dimensions,
+        let metrics = listed.into_iter().map(|listed| Metric {
+            namespace: Some(listed.namespace),
+            metric_name: Some(listed.metric),
+            dimensions: listed.dimensions.into_iter().map(Dimension::from).collect(),
         });
         Ok(Answer::ListMetrics { metrics: metrics.collect(), next_token })
     }
@@ -184,9 +174,35 @@ fn curves(found: Vec<Found>, is_ascending: bool) -> Vec<Curve> {
     curves
 }
 
+/// A data point with the statistics that it has of those asked for.
+fn datapoint(
+    Point { time_s, unit, summary }: &Point,
+    simple: &Named<&'static str>,
+    extended: &Named<String>,
+) -> Datapoint {
+    let value = |wanted: &str| {
+        let (_, statistic) = simple.iter().find(|(name, _)| *name == wanted)?;
+        statistic.value(summary)
+    };
+    let extended: BTreeMap<String, f64> = extended
+        .iter()
+        .filter_map(|(name, statistic)| Some((name.clone(), statistic.value(summary)?)))
+        .collect();
+    Datapoint {
+        timestamp: Time::of_ms(time_s * 1000),
+        sample_count: value("SampleCount"),
+        average: value("Average"),
+        sum: value("Sum"),
+        minimum: value("Minimum"),
+        maximum: value("Maximum"),
+        unit: unit.name().to_owned(),
+        extended_statistics: (!extended.is_empty()).then_some(extended),
+    }
+}
+
 /// How GetMetricData refuses times in the wrong order; GetMetricStatistics does it in other words.
-fn check_order(start_ms: Option<i64>, end_ms: Option<i64>) -> Result<(), ApiError> {
-    match start_ms.zip(end_ms).map(|(start_ms, end_ms)| end_ms.cmp(&start_ms)) {
+fn check_order(start: Option<Time>, end: Option<Time>) -> Result<(), ApiError> {
+    match start.zip(end).map(|(start, end)| end.cmp(&start)) {
         Some(Ordering::Equal) => {
             Err(error::validation("The parameter StartTime must not equal parameter EndTime."))
         }
@@ -199,17 +215,17 @@ fn check_order(start_ms: Option<i64>, end_ms: Option<i64>) -> Result<(), ApiErro
 
 /// Which units there are, if there are several, of which the first is shown; and that values which
 /// are no numbers were left out.
-fn messages(series: &Series) -> Vec<(String, String)> {
+fn messages(series: &Series) -> Vec<Message> {
     let mut messages = Vec::new();
     if !series.units.is_empty() {
         let names: Vec<&str> = series.units.iter().map(|unit| unit.name()).collect();
         let text = format!("Multiple units returned: '[{}]'", names.join(", "));
-        messages.push(("MultipleUnits".to_owned(), text));
+        messages.push(Message { code: "MultipleUnits".to_owned(), value: text });
     }
     if series.has_dropped {
         let text = "One or more data-points have been dropped due to non-numeric values (NaN, \
                     -Infinite, +Infinite)";
-        messages.push(("ArithmeticError".to_owned(), text.to_owned()));
+        messages.push(Message { code: "ArithmeticError".to_owned(), value: text.to_owned() });
     }
     messages
 }
@@ -319,10 +335,14 @@ fn checked_query(scope: &Scope, query: &MetricDataQuery, at: &str) -> Result<Que
 
 fn metric_kind(scope: &Scope, stat: &MetricStat, at: &str) -> Result<QueryKind, ApiError> {
     let metric_at = format!("{at}.Metric");
-    let namespace = check::name(stat.namespace.as_ref(), &format!("{metric_at}.Namespace"))?;
-    let metric = check::name(stat.metric_name.as_ref(), &format!("{metric_at}.MetricName"))?;
-    let entity =
-        check::entity(scope, namespace, &stat.dimensions, &format!("{metric_at}.Dimensions"))?;
+    let namespace = check::name(stat.metric.namespace.as_ref(), &format!("{metric_at}.Namespace"))?;
+    let metric = check::name(stat.metric.metric_name.as_ref(), &format!("{metric_at}.MetricName"))?;
+    let entity = check::entity(
+        scope,
+        namespace,
+        &stat.metric.dimensions,
+        &format!("{metric_at}.Dimensions"),
+    )?;
     let statistic = check::name(stat.stat.as_ref(), &format!("{at}.Stat"))?;
     if Statistic::of_name(statistic).is_none() {
         return Err(error::validation(format!(

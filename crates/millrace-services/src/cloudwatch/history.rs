@@ -4,6 +4,7 @@ use millrace_metrics::Scope;
 use millrace_metrics::alarm::{HistoryItem, HistoryKind};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{AlarmHistoryItem, Answer, DescribeAlarmHistory};
+use millrace_wire::codec::Time;
 
 use super::book::history_of;
 use super::{CloudWatch, check, error};
@@ -26,15 +27,14 @@ impl CloudWatch {
         let home = self.shards.home().map_err(error::of_broker)?;
         let (scope, input) = (scope.clone(), input.clone());
         let read = move |scope: &Scope| {
-            let at_ms = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
             let is_wanted = |item: &HistoryItem| {
                 has_metric_alarms
                     && input.alarm_contributor_id.is_none()
                     && item.scope == *scope
                     && input.alarm_name.as_ref().is_none_or(|name| item.alarm == *name)
                     && kind.is_none_or(|kind| kind == Some(item.kind))
-                    && input.start_date_ms.is_none_or(|start| at_ms(item.at) >= start)
-                    && input.end_date_ms.is_none_or(|end| at_ms(item.at) <= end)
+                    && input.start_date.is_none_or(|start| Time::of_ms(item.at) >= start)
+                    && input.end_date.is_none_or(|end| Time::of_ms(item.at) <= end)
             };
             let is_left = |key: Key| {
                 after.is_none_or(|after| if is_ascending { key > after } else { key < after })
@@ -78,8 +78,9 @@ fn kind(name: &str) -> Result<Option<HistoryKind>, ApiError> {
 fn shown(item: HistoryItem) -> AlarmHistoryItem {
     AlarmHistoryItem {
         alarm_name: item.alarm,
-        timestamp_ms: item.at,
-        item_type: item.kind.name(),
+        alarm_type: "MetricAlarm".to_owned(),
+        timestamp: Time::of_ms(item.at),
+        item_type: item.kind.name().to_owned(),
         summary: item.summary,
         data: item.data,
     }
@@ -114,7 +115,7 @@ mod tests {
                 DescribeAlarmHistory { max_records, next_token, ..DescribeAlarmHistory::default() };
             match service.describe_alarm_history(&scope(), &input).await.unwrap() {
                 Answer::DescribeAlarmHistory { items, next_token } => {
-                    let after_ms = items.iter().map(|item| item.timestamp_ms - start.0);
+                    let after_ms = items.iter().map(|item| item.timestamp.0 - start.0 as i64);
                     (after_ms.collect::<Vec<_>>(), next_token)
                 }
                 _ => panic!("another answer"),
@@ -191,7 +192,7 @@ mod tests {
             change(&mut input);
             match service.describe_alarm_history(&scope(), &input).await.unwrap() {
                 Answer::DescribeAlarmHistory { items, next_token } => {
-                    let after_ms = items.iter().map(|item| item.timestamp_ms - start.0);
+                    let after_ms = items.iter().map(|item| item.timestamp.0 - start.0 as i64);
                     (after_ms.collect::<Vec<_>>(), next_token)
                 }
                 _ => panic!("another answer"),
@@ -207,9 +208,9 @@ mod tests {
             assert!(times(&|input| input.history_item_type = Some(kind.into())).await.is_empty());
         }
         assert!(times(&|input| input.alarm_contributor_id = Some("c".into())).await.is_empty());
-        let ms = |after_ms: u64| Some((start.0 + after_ms) as i64);
-        assert_eq!(times(&|input| input.start_date_ms = ms(3)).await, [4, 3]);
-        assert_eq!(times(&|input| input.end_date_ms = ms(2)).await, [2, 1]);
+        let ms = |after_ms: u64| Some(Time::of_ms(start.0 + after_ms));
+        assert_eq!(times(&|input| input.start_date = ms(3)).await, [4, 3]);
+        assert_eq!(times(&|input| input.end_date = ms(2)).await, [2, 1]);
         let ascending = |input: &mut DescribeAlarmHistory, token: Option<String>| {
             input.scan_by = Some("TimestampAscending".into());
             (input.max_records, input.next_token) = (Some(3), token);

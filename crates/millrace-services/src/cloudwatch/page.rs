@@ -3,7 +3,8 @@
 //! A token names the last data point that was shown, not how many there were: data may arrive
 //! between two pages.
 
-use millrace_wire::cloudwatch::{Answer, MetricDataResult};
+use millrace_wire::cloudwatch::{Answer, Message, MetricDataResult};
+use millrace_wire::codec::Time;
 use serde::{Deserialize, Serialize};
 
 use super::check;
@@ -20,8 +21,7 @@ pub(super) struct Curve {
     pub label: String,
     /// Start in seconds, and value.
     pub points: Vec<(u64, f64)>,
-    /// Code and text.
-    pub messages: Vec<(String, String)>,
+    pub messages: Vec<Message>,
 }
 
 /// Where a page begins.
@@ -37,7 +37,7 @@ pub(super) struct Place {
 
 impl Curve {
     fn name_bytes(&self) -> usize {
-        let messages = self.messages.iter().map(|(code, text)| code.len() + text.len());
+        let messages = self.messages.iter().map(|message| message.code.len() + message.value.len());
         self.id.len() + self.label.len() + messages.sum::<usize>()
     }
 }
@@ -104,12 +104,12 @@ pub(super) fn one_page(
             next = Some(Place::of(&curve, shown.last().map(|(time_s, _)| *time_s)));
         }
         results.push(MetricDataResult {
-            timestamps_ms: shown.iter().map(|(time_s, _)| time_s * 1000).collect(),
+            timestamps: shown.iter().map(|(time_s, _)| Time::of_ms(time_s * 1000)).collect(),
             values: shown.iter().map(|(_, value)| *value).collect(),
             id: curve.id,
             label: curve.label,
-            status_code: if is_cut { "PartialData" } else { "Complete" },
-            messages: curve.messages,
+            status_code: if is_cut { "PartialData" } else { "Complete" }.to_owned(),
+            messages: (!curve.messages.is_empty()).then_some(curve.messages),
         });
         if is_cut {
             break;
@@ -177,14 +177,24 @@ mod tests {
                 panic!("another answer");
             };
             let first = results.into_iter().next().unwrap();
-            (first.timestamps_ms, first.status_code, next_token)
+            (
+                first.timestamps.iter().map(|time| time.0 as u64).collect::<Vec<_>>(),
+                first.status_code,
+                next_token,
+            )
         };
 
         for (times, is_ascending) in [([1, 2, 3, 4], true), ([4, 3, 2, 1], false)] {
             let (first, status, token) = page(&times, is_ascending, None);
-            assert_eq!((first, status), (vec![times[0] * 1000, times[1] * 1000], "PartialData"));
+            assert_eq!(
+                (first, status),
+                (vec![times[0] * 1000, times[1] * 1000], "PartialData".to_owned())
+            );
             let (second, status, token) = page(&times, is_ascending, token.as_ref());
-            assert_eq!((second, status), (vec![times[2] * 1000, times[3] * 1000], "Complete"));
+            assert_eq!(
+                (second, status),
+                (vec![times[2] * 1000, times[3] * 1000], "Complete".to_owned())
+            );
             assert_eq!(token, None, "of the other there is nothing to show");
         }
     }

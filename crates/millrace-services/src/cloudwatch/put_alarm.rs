@@ -94,7 +94,7 @@ pub(super) fn alarm(
         reason_data: None,
         state_updated_at: now.0,
         state_entered_at: now.0,
-        tags: input.tags.iter().cloned().collect::<BTreeMap<_, _>>(),
+        tags: input.tags.iter().cloned().map(Into::into).collect::<BTreeMap<_, _>>(),
     })
 }
 

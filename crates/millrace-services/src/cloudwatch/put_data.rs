@@ -127,7 +127,7 @@ fn checked(
         return Err(error::invalid_value(format!("The parameter {parameter} must be 1 or 60.")));
     }
     let now_ms = now.0 as i64;
-    let time_ms = datum.timestamp_ms.unwrap_or(now_ms);
+    let time_ms = datum.timestamp.map_or(now_ms, |time| time.0);
     let limit = match time_ms {
         time_ms if time_ms < now_ms.saturating_sub(PAST_MS) => Some("two weeks in the past"),
         time_ms if time_ms > now_ms.saturating_add(FUTURE_MS) => Some("two hours in the future"),

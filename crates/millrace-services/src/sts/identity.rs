@@ -1,34 +1,21 @@
 //! An access key as a user of IAM.
 
+use millrace_wire::sts::CallerIdentity;
+
 use crate::access_keys::AccessKey;
 use crate::auth::Caller;
 
-/// What GetCallerIdentity answers.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    user_id: String,
-    account: String,
-    arn: String,
-}
-
-impl Identity {
-    /// A key is a user of its account, by the name that the configuration gives it. Without
-    /// credentials everybody is the account itself.
-    pub(super) fn of(caller: &Caller<'_>, keys: &[AccessKey]) -> Identity {
-        let user_id = match &caller.access_key {
-            Some(_) => &caller.sender_id,
-            None => &caller.account,
-        };
-        Identity {
-            user_id: user_id.to_string(),
-            account: caller.account.to_string(),
-            arn: caller.arn(keys),
-        }
-    }
-
-    /// In the order in which Amazon answers them.
-    pub(super) fn members(&self) -> [(&'static str, &str); 3] {
-        [("Arn", &self.arn), ("UserId", &self.user_id), ("Account", &self.account)]
+/// A key is a user of its account, by the name that the configuration gives it. Without
+/// credentials everybody is the account itself.
+pub(super) fn identity(caller: &Caller<'_>, keys: &[AccessKey]) -> CallerIdentity {
+    let user_id = match &caller.access_key {
+        Some(_) => &caller.sender_id,
+        None => &caller.account,
+    };
+    CallerIdentity {
+        arn: caller.arn(keys),
+        user_id: user_id.to_string(),
+        account: caller.account.to_string(),
     }
 }
 
@@ -62,24 +49,20 @@ mod tests {
         for (access_key, user) in
             [("AKIAONE", "alice"), ("AKIATWO", "AKIATWO"), ("AKIATHREE", "AKIATHREE")]
         {
-            let identity = Identity::of(&caller(Some(access_key), "us-east-1"), &keys);
+            let identity = identity(&caller(Some(access_key), "us-east-1"), &keys);
 
             let user_id = access_key.replace("AKIA", "AIDA");
-            let expected = [
-                ("Arn", &*format!("arn:aws:iam::111122223333:user/{user}")),
-                ("UserId", &user_id),
-                ("Account", "111122223333"),
-            ];
-            assert_eq!(identity.members(), expected);
+            let arn = format!("arn:aws:iam::111122223333:user/{user}");
+            assert_eq!(identity, CallerIdentity { arn, user_id, account: "111122223333".into() });
         }
     }
 
     #[test]
     fn nobody_in_particular_is_the_account_in_the_partition_of_the_region() {
-        let identity = Identity::of(&caller(None, "cn-north-1"), &[key("AKIAONE", "alice")]);
+        let identity = identity(&caller(None, "cn-north-1"), &[key("AKIAONE", "alice")]);
 
-        let arn = ("Arn", "arn:aws-cn:iam::111122223333:root");
-        let id = ("UserId", "111122223333");
-        assert_eq!(identity.members(), [arn, id, ("Account", "111122223333")]);
+        let account = "111122223333".to_owned();
+        let arn = format!("arn:aws-cn:iam::{account}:root");
+        assert_eq!(identity, CallerIdentity { arn, user_id: account.clone(), account });
     }
 }

@@ -1,209 +1,220 @@
-//! The structures that requests are made of: each member's type, how it is read, and its name on
-//! the wire, declared once. Times are milliseconds since 1970.
+//! The requests and the structures that they are made of.
 
-use super::input::{Input, Structure};
-use crate::ApiError;
+use crate::codec::Time;
+use crate::{actions, structures};
 
-/// `member: type = how it is read "name on the wire"`; how is a method of [`Input`].
-macro_rules! structures {
-    ($($(#[$doc:meta])* $name:ident { $($member:ident: $kind:ty = $read:ident $wire:literal,)* })*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct $name {
-            $(pub $member: $kind,)*
-        }
-
-        impl Structure for $name {
-            fn read(input: &Input<'_>) -> Result<Self, ApiError> {
-                Ok($name { $($member: input.$read($wire)?,)* })
-            }
-        }
-    )*};
+actions! {
+    /// A request.
+    pub Action {
+        DeleteAlarms(AlarmNames),
+        DescribeAlarmHistory(DescribeAlarmHistory),
+        DescribeAlarms(DescribeAlarms),
+        DescribeAlarmsForMetric(DescribeAlarmsForMetric),
+        DisableAlarmActions(AlarmNames),
+        EnableAlarmActions(AlarmNames),
+        GetMetricData(GetMetricData),
+        GetMetricStatistics(GetMetricStatistics),
+        ListMetrics(ListMetrics),
+        ListTagsForResource(ResourceTags),
+        PutMetricAlarm(Box<PutMetricAlarm>),
+        PutMetricData(PutMetricData),
+        SetAlarmState(SetAlarmState),
+        TagResource(ResourceTags),
+        UntagResource(ResourceTags),
+    }
 }
+
+/// What the actions are called.
+pub const ACTIONS: [&str; Action::NAMES.len()] = Action::NAMES;
 
 structures! {
     /// Name and value of a dimension; in the filters of ListMetrics the value may be absent.
-    Dimension {
-        name: Option<String> = text "Name",
-        value: Option<String> = text "Value",
+    pub Dimension {
+        name: Option<String> = "Name",
+        value: Option<String> = "Value",
     }
 
-    PutMetricData {
-        namespace: Option<String> = text "Namespace",
-        metric_data: Vec<MetricDatum> = each "MetricData",
-        entity_metric_data: Vec<EntityMetricData> = each "EntityMetricData",
+    pub Tag {
+        key: String = "Key",
+        value: String = "Value",
+    }
+
+    pub PutMetricData {
+        namespace: Option<String> = "Namespace",
+        metric_data: Vec<MetricDatum> = "MetricData",
+        entity_metric_data: Vec<EntityMetricData> = "EntityMetricData",
     }
 
     /// Data of one entity; what the entity is, is not kept.
-    EntityMetricData {
-        metric_data: Vec<MetricDatum> = each "MetricData",
+    pub EntityMetricData {
+        metric_data: Vec<MetricDatum> = "MetricData",
     }
 
-    MetricDatum {
-        metric_name: Option<String> = text "MetricName",
-        dimensions: Vec<Dimension> = each "Dimensions",
-        timestamp_ms: Option<i64> = time_ms "Timestamp",
-        value: Option<f64> = number "Value",
-        statistic_values: Option<StatisticSet> = one "StatisticValues",
-        values: Vec<f64> = numbers "Values",
-        counts: Vec<f64> = numbers "Counts",
-        unit: Option<String> = text "Unit",
-        storage_resolution: Option<i64> = integer "StorageResolution",
+    pub MetricDatum {
+        metric_name: Option<String> = "MetricName",
+        dimensions: Vec<Dimension> = "Dimensions",
+        timestamp: Option<Time> = "Timestamp",
+        value: Option<f64> = "Value",
+        statistic_values: Option<StatisticSet> = "StatisticValues",
+        values: Vec<f64> = "Values",
+        counts: Vec<f64> = "Counts",
+        unit: Option<String> = "Unit",
+        storage_resolution: Option<i64> = "StorageResolution",
     }
 
-    StatisticSet {
-        sample_count: Option<f64> = number "SampleCount",
-        sum: Option<f64> = number "Sum",
-        minimum: Option<f64> = number "Minimum",
-        maximum: Option<f64> = number "Maximum",
+    pub StatisticSet {
+        sample_count: Option<f64> = "SampleCount",
+        sum: Option<f64> = "Sum",
+        minimum: Option<f64> = "Minimum",
+        maximum: Option<f64> = "Maximum",
     }
 
-    GetMetricStatistics {
-        namespace: Option<String> = text "Namespace",
-        metric_name: Option<String> = text "MetricName",
-        dimensions: Vec<Dimension> = each "Dimensions",
-        start_time_ms: Option<i64> = time_ms "StartTime",
-        end_time_ms: Option<i64> = time_ms "EndTime",
-        period_s: Option<i64> = integer "Period",
-        statistics: Vec<String> = texts "Statistics",
-        extended_statistics: Vec<String> = texts "ExtendedStatistics",
-        unit: Option<String> = text "Unit",
+    pub GetMetricStatistics {
+        namespace: Option<String> = "Namespace",
+        metric_name: Option<String> = "MetricName",
+        dimensions: Vec<Dimension> = "Dimensions",
+        start_time: Option<Time> = "StartTime",
+        end_time: Option<Time> = "EndTime",
+        period_s: Option<i64> = "Period",
+        statistics: Vec<String> = "Statistics",
+        extended_statistics: Vec<String> = "ExtendedStatistics",
+        unit: Option<String> = "Unit",
     }
 
-    GetMetricData {
-        queries: Vec<MetricDataQuery> = each "MetricDataQueries",
-        start_time_ms: Option<i64> = time_ms "StartTime",
-        end_time_ms: Option<i64> = time_ms "EndTime",
-        scan_by: Option<String> = text "ScanBy",
-        max_datapoints: Option<i64> = integer "MaxDatapoints",
-        next_token: Option<String> = text "NextToken",
+    pub GetMetricData {
+        queries: Vec<MetricDataQuery> = "MetricDataQueries",
+        start_time: Option<Time> = "StartTime",
+        end_time: Option<Time> = "EndTime",
+        scan_by: Option<String> = "ScanBy",
+        max_datapoints: Option<i64> = "MaxDatapoints",
+        next_token: Option<String> = "NextToken",
     }
 
-    MetricDataQuery {
-        id: Option<String> = text "Id",
-        metric_stat: Option<MetricStat> = one "MetricStat",
-        expression: Option<String> = text "Expression",
-        label: Option<String> = text "Label",
-        return_data: Option<bool> = truth "ReturnData",
-        period_s: Option<i64> = integer "Period",
-        account_id: Option<String> = text "AccountId",
+    pub MetricDataQuery {
+        id: Option<String> = "Id",
+        metric_stat: Option<MetricStat> = "MetricStat",
+        expression: Option<String> = "Expression",
+        label: Option<String> = "Label",
+        return_data: Option<bool> = "ReturnData",
+        period_s: Option<i64> = "Period",
+        account_id: Option<String> = "AccountId",
     }
 
-    Metric {
-        namespace: Option<String> = text "Namespace",
-        metric_name: Option<String> = text "MetricName",
-        dimensions: Vec<Dimension> = each "Dimensions",
+    /// A metric and what is asked of it.
+    pub MetricStat {
+        metric: Metric = "Metric",
+        period_s: Option<i64> = "Period",
+        stat: Option<String> = "Stat",
+        unit: Option<String> = "Unit",
     }
 
-    ListMetrics {
-        namespace: Option<String> = text "Namespace",
-        metric_name: Option<String> = text "MetricName",
-        dimensions: Vec<Dimension> = each "Dimensions",
-        recently_active: Option<String> = text "RecentlyActive",
-        owning_account: Option<String> = text "OwningAccount",
-        next_token: Option<String> = text "NextToken",
+    pub Metric {
+        namespace: Option<String> = "Namespace",
+        metric_name: Option<String> = "MetricName",
+        dimensions: Vec<Dimension> = "Dimensions",
     }
 
-    PutMetricAlarm {
-        alarm_name: Option<String> = text "AlarmName",
-        alarm_description: Option<String> = text "AlarmDescription",
-        actions_enabled: Option<bool> = truth "ActionsEnabled",
-        ok_actions: Vec<String> = texts "OKActions",
-        alarm_actions: Vec<String> = texts "AlarmActions",
-        insufficient_data_actions: Vec<String> = texts "InsufficientDataActions",
-        metric_name: Option<String> = text "MetricName",
-        namespace: Option<String> = text "Namespace",
-        statistic: Option<String> = text "Statistic",
-        extended_statistic: Option<String> = text "ExtendedStatistic",
-        dimensions: Vec<Dimension> = each "Dimensions",
-        period_s: Option<i64> = integer "Period",
-        unit: Option<String> = text "Unit",
-        evaluation_periods: Option<i64> = integer "EvaluationPeriods",
-        datapoints_to_alarm: Option<i64> = integer "DatapointsToAlarm",
-        threshold: Option<f64> = number "Threshold",
-        comparison_operator: Option<String> = text "ComparisonOperator",
-        treat_missing_data: Option<String> = text "TreatMissingData",
-        evaluate_low_sample_count_percentile: Option<String> = text "EvaluateLowSampleCountPercentile",
-        metrics: Vec<MetricDataQuery> = each "Metrics",
-        threshold_metric_id: Option<String> = text "ThresholdMetricId",
-        tags: Vec<(String, String)> = pairs "Tags",
+    pub ListMetrics {
+        namespace: Option<String> = "Namespace",
+        metric_name: Option<String> = "MetricName",
+        dimensions: Vec<Dimension> = "Dimensions",
+        recently_active: Option<String> = "RecentlyActive",
+        owning_account: Option<String> = "OwningAccount",
+        next_token: Option<String> = "NextToken",
     }
 
-    DescribeAlarms {
-        alarm_names: Vec<String> = texts "AlarmNames",
-        alarm_name_prefix: Option<String> = text "AlarmNamePrefix",
-        alarm_types: Vec<String> = texts "AlarmTypes",
-        children_of_alarm_name: Option<String> = text "ChildrenOfAlarmName",
-        parents_of_alarm_name: Option<String> = text "ParentsOfAlarmName",
-        state_value: Option<String> = text "StateValue",
-        action_prefix: Option<String> = text "ActionPrefix",
-        max_records: Option<i64> = integer "MaxRecords",
-        next_token: Option<String> = text "NextToken",
+    pub PutMetricAlarm {
+        alarm_name: Option<String> = "AlarmName",
+        alarm_description: Option<String> = "AlarmDescription",
+        actions_enabled: Option<bool> = "ActionsEnabled",
+        ok_actions: Vec<String> = "OKActions",
+        alarm_actions: Vec<String> = "AlarmActions",
+        insufficient_data_actions: Vec<String> = "InsufficientDataActions",
+        metric_name: Option<String> = "MetricName",
+        namespace: Option<String> = "Namespace",
+        statistic: Option<String> = "Statistic",
+        extended_statistic: Option<String> = "ExtendedStatistic",
+        dimensions: Vec<Dimension> = "Dimensions",
+        period_s: Option<i64> = "Period",
+        unit: Option<String> = "Unit",
+        evaluation_periods: Option<i64> = "EvaluationPeriods",
+        datapoints_to_alarm: Option<i64> = "DatapointsToAlarm",
+        threshold: Option<f64> = "Threshold",
+        comparison_operator: Option<String> = "ComparisonOperator",
+        treat_missing_data: Option<String> = "TreatMissingData",
+        evaluate_low_sample_count_percentile: Option<String> = "EvaluateLowSampleCountPercentile",
+        metrics: Vec<MetricDataQuery> = "Metrics",
+        threshold_metric_id: Option<String> = "ThresholdMetricId",
+        tags: Vec<Tag> = "Tags",
     }
 
-    DescribeAlarmsForMetric {
-        metric_name: Option<String> = text "MetricName",
-        namespace: Option<String> = text "Namespace",
-        statistic: Option<String> = text "Statistic",
-        extended_statistic: Option<String> = text "ExtendedStatistic",
-        dimensions: Vec<Dimension> = each "Dimensions",
-        period_s: Option<i64> = integer "Period",
-        unit: Option<String> = text "Unit",
+    pub DescribeAlarms {
+        alarm_names: Vec<String> = "AlarmNames",
+        alarm_name_prefix: Option<String> = "AlarmNamePrefix",
+        alarm_types: Vec<String> = "AlarmTypes",
+        children_of_alarm_name: Option<String> = "ChildrenOfAlarmName",
+        parents_of_alarm_name: Option<String> = "ParentsOfAlarmName",
+        state_value: Option<String> = "StateValue",
+        action_prefix: Option<String> = "ActionPrefix",
+        max_records: Option<i64> = "MaxRecords",
+        next_token: Option<String> = "NextToken",
     }
 
-    DescribeAlarmHistory {
-        alarm_name: Option<String> = text "AlarmName",
-        alarm_contributor_id: Option<String> = text "AlarmContributorId",
-        alarm_types: Vec<String> = texts "AlarmTypes",
-        history_item_type: Option<String> = text "HistoryItemType",
-        start_date_ms: Option<i64> = time_ms "StartDate",
-        end_date_ms: Option<i64> = time_ms "EndDate",
-        max_records: Option<i64> = integer "MaxRecords",
-        next_token: Option<String> = text "NextToken",
-        scan_by: Option<String> = text "ScanBy",
+    pub DescribeAlarmsForMetric {
+        metric_name: Option<String> = "MetricName",
+        namespace: Option<String> = "Namespace",
+        statistic: Option<String> = "Statistic",
+        extended_statistic: Option<String> = "ExtendedStatistic",
+        dimensions: Vec<Dimension> = "Dimensions",
+        period_s: Option<i64> = "Period",
+        unit: Option<String> = "Unit",
     }
 
-    AlarmNames {
-        names: Vec<String> = texts "AlarmNames",
+    pub DescribeAlarmHistory {
+        alarm_name: Option<String> = "AlarmName",
+        alarm_contributor_id: Option<String> = "AlarmContributorId",
+        alarm_types: Vec<String> = "AlarmTypes",
+        history_item_type: Option<String> = "HistoryItemType",
+        start_date: Option<Time> = "StartDate",
+        end_date: Option<Time> = "EndDate",
+        max_records: Option<i64> = "MaxRecords",
+        next_token: Option<String> = "NextToken",
+        scan_by: Option<String> = "ScanBy",
     }
 
-    SetAlarmState {
-        alarm_name: Option<String> = text "AlarmName",
-        state_value: Option<String> = text "StateValue",
-        state_reason: Option<String> = text "StateReason",
-        state_reason_data: Option<String> = text "StateReasonData",
+    pub AlarmNames {
+        names: Vec<String> = "AlarmNames",
+    }
+
+    pub SetAlarmState {
+        alarm_name: Option<String> = "AlarmName",
+        state_value: Option<String> = "StateValue",
+        state_reason: Option<String> = "StateReason",
+        state_reason_data: Option<String> = "StateReasonData",
     }
 
     /// TagResource, UntagResource and ListTagsForResource.
-    ResourceTags {
-        resource_arn: Option<String> = text "ResourceARN",
-        tags: Vec<(String, String)> = pairs "Tags",
-        tag_keys: Vec<String> = texts "TagKeys",
+    pub ResourceTags {
+        resource_arn: Option<String> = "ResourceARN",
+        tags: Vec<Tag> = "Tags",
+        tag_keys: Vec<String> = "TagKeys",
     }
 }
 
-/// A metric, which on the wire is a structure of its own, and what is asked of it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MetricStat {
-    pub namespace: Option<String>,
-    pub metric_name: Option<String>,
-    pub dimensions: Vec<Dimension>,
-    pub period_s: Option<i64>,
-    pub stat: Option<String>,
-    pub unit: Option<String>,
+impl From<(String, String)> for Dimension {
+    fn from((name, value): (String, String)) -> Dimension {
+        Dimension { name: Some(name), value: Some(value) }
+    }
 }
 
-impl Structure for MetricStat {
-    fn read(input: &Input<'_>) -> Result<Self, ApiError> {
-        let Metric { namespace, metric_name, dimensions } =
-            input.one("Metric")?.unwrap_or_default();
-        Ok(MetricStat {
-            namespace,
-            metric_name,
-            dimensions,
-            period_s: input.integer("Period")?,
-            stat: input.text("Stat")?,
-            unit: input.text("Unit")?,
-        })
+impl From<(String, String)> for Tag {
+    fn from((key, value): (String, String)) -> Tag {
+        Tag { key, value }
+    }
+}
+
+impl From<Tag> for (String, String) {
+    fn from(Tag { key, value }: Tag) -> (String, String) {
+        (key, value)
     }
 }

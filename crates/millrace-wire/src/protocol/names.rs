@@ -1,5 +1,6 @@
 //! Names of services and protocols, and what gives a service away.
 
+use crate::codec::Fractions;
 use crate::sqs;
 
 /// An AWS service that may be meant.
@@ -19,7 +20,7 @@ pub enum ServiceName {
 /// How requests and answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// AWS JSON 1.0: the action in `X-Amz-Target`.
+    /// AWS JSON 1.0 or 1.1: the action in `X-Amz-Target`.
     Json,
     /// Parameters in, XML out.
     Query,
@@ -30,7 +31,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Content type of answers.
+    /// Content type of answers, but for the services that speak AWS JSON 1.1.
     pub fn content_type(self) -> &'static str {
         match self {
             Protocol::Json => "application/x-amz-json-1.0",
@@ -148,6 +149,23 @@ impl ServiceName {
             ServiceName::Kms => "kms",
             ServiceName::Unknown => return None,
         })
+    }
+
+    /// Content type of its answers.
+    pub fn content_type(self, protocol: Protocol) -> &'static str {
+        match (self, protocol) {
+            (ServiceName::Kms, Protocol::Json) => "application/x-amz-json-1.1",
+            _ => protocol.content_type(),
+        }
+    }
+
+    /// How exact times are in its Query answers.
+    pub(crate) fn xml_fractions(self) -> Fractions {
+        match self {
+            // CDK and SAM compare the texts of events' times.
+            ServiceName::CloudFormation => Fractions::Always,
+            _ => Fractions::AsNeeded,
+        }
     }
 
     /// The name space of Query answers; that of SQS where there is none.

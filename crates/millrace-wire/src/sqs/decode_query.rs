@@ -6,11 +6,9 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 
 use super::types::{Action, MessageAttributes};
-use super::value::{
-    Blob, ELEMENTS_MAX, MAP_PAIRS_MAX, MESSAGE_ATTRIBUTES_MAX, Map, Text, Texts, decode_base64,
-};
-use crate::ApiError;
+use super::value::{Blob, ELEMENTS_MAX, MAP_PAIRS_MAX, MESSAGE_ATTRIBUTES_MAX, Map, Text, Texts};
 use crate::query::{Parameters, Scope};
+use crate::{ApiError, base64_text};
 
 /// Parameters of one request at most. A batch of ten messages with ten attributes each has some
 /// 400; each takes ten times what it is written in, for as long as a long poll waits.
@@ -142,7 +140,7 @@ pub(super) fn blob<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Blob<'p>>,
 
 pub(super) fn base64_bytes(scope: Scope<'_>, name: &str) -> Result<Option<Vec<u8>>, ApiError> {
     let Some(value) = scope.bytes(name) else { return Ok(None) };
-    match decode_base64(value) {
+    match base64_text::decode(value) {
         Some(bytes) => Ok(Some(bytes)),
         None => Err(ApiError::malformed_input(format!("parameter {name} is not base64"))),
     }

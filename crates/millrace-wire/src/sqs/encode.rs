@@ -255,18 +255,6 @@ fn sequence_digits(number: u128) -> [u8; 20] {
     digits
 }
 
-fn append_base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD;
-
-    let start = out.len();
-    let encoded_bytes = bytes.len().div_ceil(3) * 4;
-    out.resize(start + encoded_bytes, 0);
-    let room = out.get_mut(start..).unwrap_or_default();
-    let written = STANDARD.encode_slice(bytes, room).unwrap_or(0);
-    assert_eq!(written, encoded_bytes, "base64 of {} bytes", bytes.len());
-}
-
 /// Roughly how much room an answer takes, rather too much than too little.
 fn estimated_bytes(answer: &Answer) -> usize {
     const ENVELOPE: usize = 512;

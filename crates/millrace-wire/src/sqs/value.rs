@@ -11,9 +11,6 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -25,6 +22,7 @@ use visitors::{
 pub(super) use visitors::{NULL_TAG_VALUE, STRING_FOR_INTEGER};
 
 use super::types::MessageAttributes;
+use crate::base64_text;
 
 /// Elements of one list that are decoded at most; SQS allows 10 entries in a batch.
 pub(super) const ELEMENTS_MAX: usize = 1000;
@@ -34,11 +32,6 @@ pub(super) const MESSAGE_ATTRIBUTES_MAX: usize = 100;
 
 /// Pairs of one string map that are decoded at most; SQS allows 50 tags.
 pub(super) const MAP_PAIRS_MAX: usize = 1000;
-
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// Unicode text, borrowed from the request where nothing is escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -167,7 +160,7 @@ pub(super) fn base64_bytes<'de, D: Deserializer<'de>>(
     let Some(text) = Option::<Text<'de>>::deserialize(deserializer)? else {
         return Ok(None);
     };
-    match decode_base64(text.as_bytes()) {
+    match base64_text::decode(text.as_bytes()) {
         Some(bytes) => Ok(Some(bytes)),
         None => Err(D::Error::custom("value is not base64")),
     }
@@ -204,9 +197,4 @@ where
     }
 
     Ok(Option::<Entries<T>>::deserialize(deserializer)?.map(|Entries(entries)| entries))
-}
-
-/// Decodes standard base64, padded or not.
-pub(super) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
-    BASE64.decode(text).ok()
 }

@@ -82,7 +82,7 @@ async fn alarms_are_nobodys_but_their_scopes() {
     };
     let tags = async |scope: &Scope, arn: String| {
         let resource_arn = Some(arn);
-        let (tags, tag_keys) = (vec![("a".to_owned(), "b".to_owned())], Vec::new());
+        let (tags, tag_keys) = (vec![("a".to_owned(), "b".to_owned()).into()], Vec::new());
         let input = ResourceTags { resource_arn, tags, tag_keys };
         service.tag_resource(scope, &input).await.err().map(|error| error.code)
     };
@@ -145,8 +145,8 @@ async fn alarms_are_described_by_name_state_and_action_and_page() {
         let mut input = DescribeAlarms::default();
         change(&mut input);
         match service.describe_alarms(&scope(), &input).await.unwrap() {
-            Answer::DescribeAlarms { alarms, next_token } => {
-                let names = alarms.into_iter().map(|alarm| alarm.alarm.alarm_name.unwrap());
+            Answer::DescribeAlarms { alarms, next_token, .. } => {
+                let names = alarms.into_iter().map(|alarm| alarm.alarm_name.unwrap());
                 (names.collect::<Vec<_>>().join(" "), next_token)
             }
             _ => panic!("another answer"),

@@ -4,9 +4,13 @@ use super::*;
 use crate::cloudwatch::alarms::tests::{scope, service};
 
 fn count_of(metric: &str, period_s: i64) -> MetricDataQuery {
-    let stat = MetricStat {
+    let of = Metric {
         namespace: Some("Shop".into()),
         metric_name: Some(metric.into()),
+        dimensions: Vec::new(),
+    };
+    let stat = MetricStat {
+        metric: of,
         period_s: Some(period_s),
         stat: Some("Sum".into()),
         ..MetricStat::default()
@@ -32,7 +36,7 @@ async fn periods_begin_at_the_start_whichever_action_asks() {
         service.monitor.store().record(&[record]).unwrap();
     }
     let (start_ms, end_ms) = ((start_s + 40) as i64 * 1000, (start_s + 50 * 60) as i64 * 1000);
-    let (start_time_ms, end_time_ms) = (Some(start_ms), Some(end_ms));
+    let (start_time, end_time) = (Some(Time(start_ms)), Some(Time(end_ms)));
 
     let search = "SEARCH('{Shop} MetricName=\"Sales\"', 'Sum', 1200)";
     let of = |id: &str, text: &str| MetricDataQuery {
@@ -41,7 +45,7 @@ async fn periods_begin_at_the_start_whichever_action_asks() {
         ..MetricDataQuery::default()
     };
     let queries = vec![count_of("Sales", 1_200), of("e1", search), of("e2", "FILL(sales, 0)")];
-    let input = GetMetricData { queries, start_time_ms, end_time_ms, ..GetMetricData::default() };
+    let input = GetMetricData { queries, start_time, end_time, ..GetMetricData::default() };
     let Answer::GetMetricData { results, .. } =
         service.get_metric_data(&scope(), &input).await.unwrap()
     else {
@@ -50,8 +54,8 @@ async fn periods_begin_at_the_start_whichever_action_asks() {
     let input = GetMetricStatistics {
         namespace: Some("Shop".into()),
         metric_name: Some("Sales".into()),
-        start_time_ms,
-        end_time_ms,
+        start_time,
+        end_time,
         period_s: Some(1_200),
         statistics: vec!["Sum".into()],
         ..GetMetricStatistics::default()
@@ -65,12 +69,12 @@ async fn periods_begin_at_the_start_whichever_action_asks() {
     let starts = [0, 20, 40].map(|minute| (start_s + minute * 60) * 1000);
     let expected: Vec<(u64, f64)> = starts.into_iter().zip([20.0, 20.0, 10.0]).collect();
     for result in &results {
-        let times = result.timestamps_ms.iter().copied();
+        let times = result.timestamps.iter().map(|time| time.0 as u64);
         let mut found: Vec<_> = times.zip(result.values.iter().copied()).collect();
         found.reverse();
         assert_eq!(found, expected, "{}", result.id);
     }
-    let found = datapoints.iter().map(|point| (point.timestamp_ms, point.statistics[0].1));
+    let found = datapoints.iter().map(|point| (point.timestamp.0 as u64, point.sum.unwrap()));
     assert_eq!(found.collect::<Vec<_>>(), expected);
     assert_eq!(results.len(), 3);
 }
@@ -79,9 +83,8 @@ async fn periods_begin_at_the_start_whichever_action_asks() {
 async fn refusals_are_in_the_words_of_each_action() {
     let service = service();
     let data = async |start_ms: i64, end_ms: i64, queries: Vec<MetricDataQuery>| {
-        let (start_time_ms, end_time_ms) = (Some(start_ms), Some(end_ms));
-        let input =
-            GetMetricData { queries, start_time_ms, end_time_ms, ..GetMetricData::default() };
+        let (start_time, end_time) = (Some(Time(start_ms)), Some(Time(end_ms)));
+        let input = GetMetricData { queries, start_time, end_time, ..GetMetricData::default() };
         let refused = service.get_metric_data(&scope(), &input).await.unwrap_err();
         (refused.code, refused.message.into_owned())
     };
@@ -115,8 +118,8 @@ async fn as_many_data_points_may_be_asked_for_as_a_day_has_minutes() {
         let input = GetMetricStatistics {
             namespace: Some("Shop".into()),
             metric_name: Some("Sales".into()),
-            start_time_ms: Some(end_ms - minutes * 60_000),
-            end_time_ms: Some(end_ms),
+            start_time: Some(Time(end_ms - minutes * 60_000)),
+            end_time: Some(Time(end_ms)),
             period_s: Some(period_s),
             statistics: vec!["Sum".into()],
             ..GetMetricStatistics::default()
@@ -163,9 +166,9 @@ fn what_is_not_shown_is_told() {
     series.units = vec![Unit::Seconds, Unit::None];
     series.has_dropped = true;
     let told = messages(&series);
-    assert_eq!(told[0].1, "Multiple units returned: '[Seconds, None]'");
+    assert_eq!(told[0].value, "Multiple units returned: '[Seconds, None]'");
     assert_eq!(
-        told.iter().map(|(code, _)| &**code).collect::<Vec<_>>(),
+        told.iter().map(|message| &*message.code).collect::<Vec<_>>(),
         ["MultipleUnits", "ArithmeticError"]
     );
 }

@@ -1,4 +1,4 @@
-use millrace_wire::cloudwatch::{Dimension, MetricDataQuery, MetricStat};
+use millrace_wire::cloudwatch::{Dimension, Metric, MetricDataQuery, MetricStat, Tag};
 
 use super::*;
 
@@ -19,14 +19,12 @@ pub(in crate::cloudwatch) fn example() -> PutMetricAlarm {
 
 /// A list of one metric.
 pub(in crate::cloudwatch) fn example_of_queries() -> PutMetricAlarm {
-    let stat = MetricStat {
+    let metric = Metric {
         namespace: Some("AWS/SQS".into()),
         metric_name: Some("NumberOfMessagesSent".into()),
         dimensions: vec![Dimension { name: Some("QueueName".into()), value: Some("a".into()) }],
-        period_s: Some(60),
-        stat: Some("Sum".into()),
-        unit: None,
     };
+    let stat = MetricStat { metric, period_s: Some(60), stat: Some("Sum".into()), unit: None };
     let query = MetricDataQuery {
         id: Some("sent".into()),
         metric_stat: Some(stat),
@@ -50,7 +48,7 @@ fn fault(change: impl FnOnce(&mut PutMetricAlarm)) -> Option<String> {
 fn what_an_alarm_keeps_is_bounded() {
     let long = |len: usize| "x".repeat(len);
     let arn = |len: usize| format!("arn:aws:sqs:us-east-1:000000000000:{}", long(len - 35));
-    let tag = |n: usize| (n.to_string(), String::new());
+    let tag = |n: usize| Tag { key: n.to_string(), value: String::new() };
     let sum = |n: usize| MetricDataQuery {
         id: Some(format!("e{n}")),
         expression: Some("TIME_SERIES(1)".into()),
@@ -67,8 +65,8 @@ fn what_an_alarm_keeps_is_bounded() {
     assert!(fault(|input| input.ok_actions = vec![arn(1_025)]).is_some());
     assert_eq!(fault(|input| input.tags = (0..50).map(tag).collect()), None);
     assert!(fault(|input| input.tags = (0..51).map(tag).collect()).is_some());
-    assert!(fault(|input| input.tags = vec![(long(129), String::new())]).is_some());
-    assert!(fault(|input| input.tags = vec![("key".into(), long(257))]).is_some());
+    assert!(fault(|input| input.tags = vec![(long(129), String::new()).into()]).is_some());
+    assert!(fault(|input| input.tags = vec![("key".into(), long(257)).into()]).is_some());
     assert_eq!(fault(|input| input.alarm_description = Some("é".repeat(1_024))), None);
     assert!(fault(|input| input.alarm_description = Some(long(1_025))).is_some());
     assert!(fault(|input| input.threshold_metric_id = Some(long(256))).is_some());

@@ -1,4 +1,5 @@
 use millrace_wire::cloudwatch::{Dimension, EntityMetricData};
+use millrace_wire::codec::Time;
 
 use super::*;
 
@@ -102,8 +103,8 @@ fn times_are_two_weeks_old_at_most_and_two_hours_ahead() {
     let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
     let now = Timestamp(2_000_000_000_123);
     let time_s = |after_ms: Option<i64>, resolution| {
-        let timestamp_ms = after_ms.map(|after_ms| now.0 as i64 + after_ms);
-        let datum = MetricDatum { timestamp_ms, storage_resolution: resolution, ..datum() };
+        let timestamp = after_ms.map(|after_ms| Time(now.0 as i64 + after_ms));
+        let datum = MetricDatum { timestamp, storage_resolution: resolution, ..datum() };
         checked(&scope, "Shop", &datum, &at(), now).map(|datum| datum.time_s).ok()
     };
 

@@ -2,7 +2,8 @@
 //! and Query answers as JSON, with the envelope of XML, null for what is absent or empty, and maps
 //! as lists of pairs.
 
-use super::{Answer, ListNames, MapNames, Writer, append_base64, describe};
+use super::{Answer, ListNames, MapNames, Writer, describe};
+use crate::base64_text;
 use crate::escape::json_string;
 use millrace_core::text::json_clean_bytes;
 
@@ -118,7 +119,7 @@ impl<const OF_QUERY: bool> Writer for JsonWriter<'_, OF_QUERY> {
     fn base64(&mut self, name: &'static str, value: &[u8]) {
         self.name(name);
         self.out.push(b'"');
-        append_base64(self.out, value);
+        base64_text::append(self.out, value);
         self.out.push(b'"');
     }
 

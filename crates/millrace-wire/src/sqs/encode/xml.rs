@@ -1,7 +1,8 @@
 //! Query answers as XML: flat lists, maps as repeated pairs. Answers without output have no
 //! Result element, empty results an empty one.
 
-use super::{Answer, ListNames, MapNames, Writer, append_base64, describe};
+use super::{Answer, ListNames, MapNames, Writer, describe};
+use crate::base64_text;
 use crate::escape::xml_text;
 use crate::protocol::ServiceName;
 
@@ -77,7 +78,7 @@ impl Writer for XmlWriter<'_> {
     }
 
     fn base64(&mut self, name: &'static str, value: &[u8]) {
-        self.element(name, |writer| append_base64(writer.out, value));
+        self.element(name, |writer| base64_text::append(writer.out, value));
     }
 
     fn absent(&mut self, _name: &'static str) {}
