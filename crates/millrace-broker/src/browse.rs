@@ -4,7 +4,6 @@ use millrace_engine::record::SlotSeq;
 use millrace_engine::{BrowseCursor, BrowseFilter, MessageView};
 use millrace_journal::{Position, ReadError};
 
-use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::message::Peeked;
 use crate::queue::SharedQueue;
@@ -44,13 +43,16 @@ enum Unseen {
     Damaged,
 }
 
-impl Broker {
+/// Looks at the messages of a queue.
+pub struct Browser<'q>(pub(crate) &'q SharedQueue);
+
+impl Browser<'_> {
     /// Messages as they are, read back outside the queue's lock. Nothing is received, counted or
     /// journaled. Blocks for reads, mostly of the page cache. Messages that leave between the two
     /// steps are left out, and so are those that are damaged.
-    pub fn browse(&self, queue: &SharedQueue, browse: &Browse) -> Result<Browsed, BrokerError> {
+    pub fn page(&self, browse: &Browse) -> Result<Browsed, BrokerError> {
         // Ends what is due, so that no message is shown as hidden past its time.
-        self.count_messages(queue);
+        self.0.count_messages();
         let mut browsed = Browsed { messages: Vec::new(), damaged: 0, next: Some(browse.from) };
         let (mut visits, mut bytes) = (browse.max_visits, 0);
         while let Some(from) = browsed.next
@@ -61,7 +63,7 @@ impl Broker {
             visits -= at_a_time;
             let wanted = (browse.limit - browsed.messages.len()).min(MESSAGES_PER_LOCK);
             let page = {
-                let state = queue.lock();
+                let state = self.0.lock();
                 if state.is_deleted {
                     return Err(BrokerError::QueueDoesNotExist);
                 }
@@ -69,7 +71,7 @@ impl Broker {
             };
             for view in page.messages {
                 bytes += view.delivery.record_len as usize;
-                match self.look_at(queue, view)? {
+                match self.look_at(view)? {
                     Ok(peeked) => browsed.messages.push(peeked),
                     Err(Unseen::Damaged) => browsed.damaged += 1,
                     Err(Unseen::Left) => {}
@@ -85,36 +87,28 @@ impl Broker {
 
     /// Up to `limit` messages, oldest first, all read at once; fails if one cannot be read. What is
     /// over has not ended for it. For simulations.
-    pub fn peek(&self, queue: &SharedQueue, limit: usize) -> Result<Vec<Peeked>, BrokerError> {
-        let views: Vec<_> = queue.lock().queue.messages().take(limit).collect();
+    pub fn peek(&self, limit: usize) -> Result<Vec<Peeked>, BrokerError> {
+        let views: Vec<_> = self.0.lock().queue.messages().take(limit).collect();
         let peeked = views
             .into_iter()
             .map(|view| self.read_back(view).map_err(|error| crate::deliver::unreadable(&error)));
         peeked.collect()
     }
 
-    /// The message that `browse` showed at that place, if it still is in the queue.
-    pub fn browse_one(
-        &self,
-        queue: &SharedQueue,
-        at: SlotSeq,
-    ) -> Result<Option<Peeked>, BrokerError> {
-        let Some(view) = queue.lock().queue.find(at) else { return Ok(None) };
-        Ok(self.look_at(queue, view)?.ok())
+    /// The message that [`Browser::page`] showed at that place, if it still is in the queue.
+    pub fn one(&self, at: SlotSeq) -> Result<Option<Peeked>, BrokerError> {
+        let Some(view) = self.0.lock().queue.find(at) else { return Ok(None) };
+        Ok(self.look_at(view)?.ok())
     }
 
     /// The states of the messages at these places; `None` for one that has left. Nothing is read
     /// back.
-    pub fn states(
-        &self,
-        queue: &SharedQueue,
-        places: &[SlotSeq],
-    ) -> Result<Vec<Option<MessageView>>, BrokerError> {
-        // Ends what is due, as for `browse`.
-        self.count_messages(queue);
+    pub fn states(&self, places: &[SlotSeq]) -> Result<Vec<Option<MessageView>>, BrokerError> {
+        // Ends what is due, as for a page.
+        self.0.count_messages();
         let mut states = Vec::with_capacity(places.len());
         for some in places.chunks(VISITS_PER_LOCK) {
-            let state = queue.lock();
+            let state = self.0.lock();
             if state.is_deleted {
                 return Err(BrokerError::QueueDoesNotExist);
             }
@@ -124,11 +118,7 @@ impl Broker {
     }
 
     /// The message as it is.
-    fn look_at(
-        &self,
-        queue: &SharedQueue,
-        mut view: MessageView,
-    ) -> Result<Result<Peeked, Unseen>, BrokerError> {
+    fn look_at(&self, mut view: MessageView) -> Result<Result<Peeked, Unseen>, BrokerError> {
         loop {
             let (at, position) = (view.delivery.at, view.delivery.position);
             let error = match self.read_back(view) {
@@ -137,11 +127,11 @@ impl Broker {
                 Err(error) => return Err(crate::deliver::unreadable(&error)),
             };
             // Its record may have been moved on, for the log's sake.
-            let found = queue.lock().queue.find(at);
+            let found = self.0.lock().queue.find(at);
             match found {
                 Some(again) if again.delivery.position != position => view = again,
                 Some(_) => {
-                    tracing::debug!(queue = %queue.key(), %error, "message left out");
+                    tracing::debug!(queue = %self.0.key(), %error, "message left out");
                     return Ok(Err(Unseen::Damaged));
                 }
                 None => return Ok(Err(Unseen::Left)),
@@ -152,7 +142,7 @@ impl Broker {
     fn read_back(&self, view: MessageView) -> Result<Peeked, ReadError> {
         let MessageView { delivery, state, deadline } = view;
         let position = Position(delivery.position);
-        let record = self.log.read(position, delivery.record_len)?;
+        let record = self.0.common.log.read(position, delivery.record_len)?;
         let (id, content) = crate::deliver::decode(position, record)?;
         Ok(Peeked { id, content, delivery, state, deadline })
     }

@@ -3,12 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_core::MessageId;
-use millrace_engine::record::{Record as EngineRecord, Records, SlotSeq};
-use millrace_engine::{Content, Delivery, Handle};
-use millrace_journal::{Position, Purpose, ReadError, RecordBytes};
+use millrace_engine::record::Record as EngineRecord;
+use millrace_engine::{Content, Delivery};
+use millrace_journal::{Position, ReadError, RecordBytes};
 
-use crate::append::journal_records;
-use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::figures::Counters;
 use crate::message::Incoming;
@@ -16,7 +14,6 @@ use crate::queue::SharedQueue;
 
 /// Deliveries on their way to a client; dropped, they go back.
 pub(crate) struct Undelivered<'a> {
-    pub broker: &'a Broker,
     pub queue: &'a SharedQueue,
     pub deliveries: &'a [Delivery],
 }
@@ -24,47 +21,42 @@ pub(crate) struct Undelivered<'a> {
 impl Drop for Undelivered<'_> {
     fn drop(&mut self) {
         let deliveries = self.deliveries.iter().map(|it| (it.at, it.receive_count));
-        self.broker.give_back(self.queue, &deliveries.collect::<Vec<_>>());
+        self.queue.give_back(&deliveries.collect::<Vec<_>>());
     }
 }
 
-impl Broker {
+/// Reads what was received from a queue.
+pub(crate) struct Contents<'q>(pub &'q SharedQueue);
+
+impl Contents<'_> {
     /// Reads the contents of received messages. One that the disk has damaged, or cannot read, is
     /// left out: it stays hidden, its receive counted, so that it does not stand in the way of the
     /// others and ends in the dead-letter queue, if there is one. Also returns how many those are.
-    pub(crate) fn read_deliveries(
-        &self,
-        queue: &SharedQueue,
-        deliveries: &[Delivery],
-    ) -> (Vec<Incoming>, usize) {
+    pub(crate) fn read(&self, deliveries: &[Delivery]) -> (Vec<Incoming>, usize) {
         let mut left_out = 0;
         let place = |delivery: &Delivery| (Position(delivery.position), delivery.record_len);
         let wanted: Vec<(Position, u32)> = deliveries.iter().map(place).collect();
         let mut records = Vec::with_capacity(wanted.len());
-        if self.log.read_many(&wanted, &mut records).is_ok() {
+        if self.0.common.log.read_many(&wanted, &mut records).is_ok() {
             let read = deliveries.iter().zip(records);
             let incoming = read.filter_map(|(delivery, record)| {
-                self.incoming(queue, delivery, Ok(record), &mut left_out)
+                self.incoming(delivery, Ok(record), &mut left_out)
             });
             return (incoming.collect(), left_out);
         }
         let incoming = deliveries.iter().filter_map(|delivery| {
-            let read = self.read_present(queue, delivery);
-            self.incoming(queue, delivery, read, &mut left_out)
+            let read = self.read_present(delivery);
+            self.incoming(delivery, read, &mut left_out)
         });
         (incoming.collect(), left_out)
     }
 
     /// Reads a delivery's record where it is now: maintenance may have moved it meanwhile.
-    fn read_present(
-        &self,
-        queue: &SharedQueue,
-        delivery: &Delivery,
-    ) -> Result<RecordBytes, ReadError> {
-        let read = |at: &Delivery| self.log.read(Position(at.position), at.record_len);
+    fn read_present(&self, delivery: &Delivery) -> Result<RecordBytes, ReadError> {
+        let read = |at: &Delivery| self.0.common.log.read(Position(at.position), at.record_len);
         match read(delivery) {
             Err(gone @ ReadError::Gone(_)) => {
-                find_again(queue, delivery).map_or(Err(gone), |present| read(&present))
+                find_again(self.0, delivery).map_or(Err(gone), |present| read(&present))
             }
             read => read,
         }
@@ -72,75 +64,35 @@ impl Broker {
 
     fn incoming(
         &self,
-        queue: &SharedQueue,
         delivery: &Delivery,
         read: Result<RecordBytes, ReadError>,
         left_out: &mut usize,
     ) -> Option<Incoming> {
         match read.and_then(|record| decode(Position(delivery.position), record)) {
             Ok((id, content)) => {
-                let receipt_handle = self.receipt_handle(queue, delivery);
+                let receipt_handle = self.0.receipt_handle(delivery);
                 Some(Incoming { id, receipt_handle, content, delivery: delivery.clone() })
             }
             Err(error @ ReadError::Gone(_)) => {
-                tracing::debug!(queue = %queue.key(), %error, "deleted a moment ago by others");
+                tracing::debug!(queue = %self.0.key(), %error, "deleted a moment ago by others");
                 None
             }
             Err(error) => {
                 *left_out += 1;
-                self.tell_left_out(queue, &error);
+                self.tell_left_out(&error);
                 None
             }
         }
     }
 
     /// One line a second: a consumer that hides nothing receives the same message over and over.
-    fn tell_left_out(&self, queue: &SharedQueue, error: &ReadError) {
-        Counters::add(&queue.counters.messages_left_out, 1);
+    fn tell_left_out(&self, error: &ReadError) {
+        Counters::add(&self.0.counters.messages_left_out, 1);
         static LAST_S: AtomicU64 = AtomicU64::new(0);
-        let now_s = self.now().seconds();
+        let now_s = self.0.common.now().seconds();
         if LAST_S.swap(now_s, Ordering::Relaxed) != now_s {
-            tracing::error!(queue = %queue.key(), %error, "message left out");
+            tracing::error!(queue = %self.0.key(), %error, "message left out");
         }
-    }
-
-    /// Gives messages back whose answer was not sent after all, if they are still in flight.
-    pub fn give_back_received(&self, handles: &[Handle]) {
-        for handles in handles.chunk_by(|one, next| one.queue == next.queue) {
-            let Some(queue) = handles.first().and_then(|handle| self.queue_by_id(handle.queue))
-            else {
-                continue;
-            };
-            let delivery = |handle: &Handle| {
-                (SlotSeq { slot: handle.slot, seq: handle.seq }, handle.receive_count)
-            };
-            self.give_back(&queue, &handles.iter().map(delivery).collect::<Vec<_>>());
-        }
-    }
-
-    /// Gives deliveries back that did not reach their client. If the journal takes no changes they
-    /// come back when their visibility timeout ends: memory never runs ahead of what a restart
-    /// would show.
-    pub(crate) fn give_back(&self, queue: &SharedQueue, deliveries: &[(SlotSeq, u32)]) {
-        if deliveries.is_empty() {
-            return;
-        }
-        let reservation = match self.log.reserve(64 + 12 * deliveries.len(), Purpose::Reclaim) {
-            Ok(reservation) => reservation,
-            Err(error) => {
-                tracing::warn!(queue = %queue.key(), %error, "messages could not be given back");
-                return;
-            }
-        };
-        let mut state = queue.lock();
-        let mut records = Records::default();
-        let returned = state.queue.give_back(self.now(), deliveries, &mut records);
-        if returned.is_empty() {
-            return;
-        }
-        let records = journal_records(&records);
-        state.latest = Some(self.log.append(reservation, &records, &mut Vec::new()));
-        state.wake(returned.len() as u64);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use millrace_core::Timestamp;
@@ -9,10 +10,8 @@ use millrace_engine::record::Records;
 use millrace_journal::{Purpose, Unavailable};
 
 use crate::append::journal_records;
-use crate::broker::Broker;
 use crate::figures::Counters;
 use crate::queue::{SharedQueue, State};
-use crate::timers::Due;
 
 /// Ends of delays, visibility timeouts and retention that a visit handles before others may have
 /// the queue's lock.
@@ -29,71 +28,55 @@ const BACKLOG_VISIT_MS: u64 = 5;
 const EXPIRED_AT_A_TIME: usize = 256;
 const EXPIRY_BYTES: usize = 64 + 12 * EXPIRED_AT_A_TIME;
 
-impl Broker {
-    /// Visits everything that is due now and returns when something will be next.
-    pub fn run_due(&self) -> Timestamp {
-        let now = self.now();
-        while let Some(due) = self.timers.pop(now) {
-            match due {
-                Due::Waiter(waiter) => waiter.wake(),
-                Due::Queue(id) => {
-                    if let Some(queue) = self.catalog.by_id(id) {
-                        self.visit(&queue, now);
-                    }
-                }
-            }
-        }
-        self.timers.next()
-    }
-
+impl SharedQueue {
     /// Does all that is due, in steps between which other tasks of the thread get their turn: after
     /// a long time without the server a million messages may have expired.
-    pub async fn catch_up(&self, queue: &SharedQueue) {
-        while self.lock_in_step(queue).is_none() {
-            queue.let_others_in();
+    pub async fn catch_up(&self) {
+        while self.lock_in_step().is_none() {
+            self.let_others_in();
             give_way().await;
         }
     }
 
     /// Locks a queue once all that is due is done, in steps between which others get the lock. What
     /// has expired is left if the journal takes no changes.
-    pub(crate) fn lock_up_to_date<'q>(&self, queue: &'q SharedQueue) -> MutexGuard<'q, State> {
+    pub(crate) fn lock_up_to_date(&self) -> MutexGuard<'_, State> {
         loop {
-            if let Some(state) = self.lock_in_step(queue) {
+            if let Some(state) = self.lock_in_step() {
                 return state;
             }
-            queue.let_others_in();
+            self.let_others_in();
         }
     }
 
     /// Does some of what is due. None: there is more.
-    fn lock_in_step<'q>(&self, queue: &'q SharedQueue) -> Option<MutexGuard<'q, State>> {
-        let mut state = queue.lock();
-        let now = self.now();
-        let is_refused = self.tick(queue, &mut state, now, VISIT_BUDGET).is_err();
+    fn lock_in_step(&self) -> Option<MutexGuard<'_, State>> {
+        let mut state = self.lock();
+        let now = self.common.now();
+        let is_refused = self.tick(&mut state, now, VISIT_BUDGET).is_err();
         (is_refused || state.queue.next_deadline() > now).then_some(state)
     }
 
     /// Ends delays, visibility timeouts and lives that are over, and wakes those who wait.
-    pub(crate) fn visit(&self, queue: &SharedQueue, now: Timestamp) {
-        let mut state = queue.lock();
+    pub(crate) fn visit(&self, now: Timestamp) {
+        let mut state = self.lock();
         // Otherwise its timer is still there: the clock was advanced.
         if state.armed_at <= now {
             state.armed_at = Timestamp::NEVER;
         }
-        if let Err(error) = self.tick(queue, &mut state, now, VISIT_BUDGET) {
-            tracing::debug!(queue = %queue.key(), %error, "expiry has to wait");
+        if let Err(error) = self.tick(&mut state, now, VISIT_BUDGET) {
+            tracing::debug!(queue = %self.key(), %error, "expiry has to wait");
             // Who waits for a message would be refused, too.
             let is_over_soon =
                 matches!(error, Unavailable::Backlog { .. }) && !state.waiters.is_empty();
             let wait_ms = if is_over_soon { BACKLOG_VISIT_MS } else { REFUSED_VISIT_MS };
             let again_at = now.plus_millis(wait_ms);
-            self.timers.arm_queue(queue.id(), again_at, state.armed_at);
+            self.common.timers.arm_queue(self.id(), again_at, state.armed_at);
             state.armed_at = again_at;
             return;
         }
         state.wake(u64::MAX);
-        self.arm(queue, &mut state);
+        self.arm(&mut state);
     }
 
     /// Ticks the queue, drops what expired and journals that. If the journal refuses, the expired
@@ -101,37 +84,31 @@ impl Broker {
     /// delivered, so receiving fails with the same error.
     pub(crate) fn tick(
         &self,
-        queue: &SharedQueue,
         state: &mut State,
         now: Timestamp,
         budget: usize,
     ) -> Result<(), Unavailable> {
         state.queue.tick(now, budget);
         if let Some(discarded) = state.queue.take_discarded() {
-            self.maintenance.free(discarded);
+            self.common.free(discarded);
         }
         if !state.queue.has_expired(now) {
             return Ok(());
         }
-        let reservation = self.log.reserve(EXPIRY_BYTES, Purpose::Reclaim)?;
+        let reservation = self.common.log.reserve(EXPIRY_BYTES, Purpose::Reclaim)?;
         let mut records = Records::default();
         let expired = state.queue.expire(now, budget.min(EXPIRED_AT_A_TIME), &mut records);
-        Counters::add(&queue.counters.messages_expired, expired);
+        Counters::add(&self.counters.messages_expired, expired);
         let records = journal_records(&records);
-        state.latest = Some(self.log.append(reservation, &records, &mut Vec::new()));
-        self.maintenance.want();
+        state.latest = Some(self.common.log.append(reservation, &records, &mut Vec::new()));
+        self.common.want_maintenance();
         Ok(())
     }
 
-    /// As [`Broker::tick`], however much has expired.
-    pub(crate) fn tick_whole(
-        &self,
-        queue: &SharedQueue,
-        state: &mut State,
-        now: Timestamp,
-    ) -> Result<(), Unavailable> {
+    /// As [`SharedQueue::tick`], however much has expired.
+    pub(crate) fn tick_whole(&self, state: &mut State, now: Timestamp) -> Result<(), Unavailable> {
         loop {
-            self.tick(queue, state, now, VISIT_BUDGET)?;
+            self.tick(state, now, VISIT_BUDGET)?;
             if !state.queue.has_expired(now) {
                 return Ok(());
             }
@@ -139,7 +116,7 @@ impl Broker {
     }
 
     /// Sees to it that the timers visit the queue when it next has something to do.
-    pub(crate) fn arm(&self, queue: &SharedQueue, state: &mut State) {
+    pub(crate) fn arm(&self, state: &mut State) {
         if state.is_deleted {
             return;
         }
@@ -148,7 +125,7 @@ impl Broker {
         if next >= state.armed_at {
             return;
         }
-        let now = self.now();
+        let now = self.common.now();
         let at = if next <= now {
             // More is due than one visit does; others that are due come first.
             now.plus_millis(1)
@@ -157,10 +134,17 @@ impl Broker {
         } else {
             next
         };
-        if at < state.armed_at {
-            self.timers.arm_queue(queue.id(), at, state.armed_at);
+        // A closed shard's queues are not visited.
+        if at < state.armed_at && !self.common.is_closed.load(Ordering::SeqCst) {
+            self.common.timers.arm_queue(self.id(), at, state.armed_at);
             state.armed_at = at;
         }
+    }
+
+    /// Takes back the timers' next visit.
+    pub(crate) fn disarm(&self, state: &mut State) {
+        self.common.timers.disarm_queue(self.id(), state.armed_at);
+        state.armed_at = Timestamp::NEVER;
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong below the services.
 
+use millrace_core::ShardId;
 use millrace_journal::Unavailable;
 use thiserror::Error;
 
@@ -29,6 +30,13 @@ pub enum BrokerError {
     /// what was changed is not durable and was not acknowledged.
     #[error("journal: {0}")]
     Unavailable(#[from] Unavailable),
+    /// A journal was opened so often that ids have no room for its epochs any more.
+    #[error(
+        "the journal is in its epoch {epoch}, limit {}: no further ids can be made; move the \
+         messages to a server with a new data directory",
+        ShardId::EPOCHS - 1
+    )]
+    EpochsUsedUp { epoch: u64 },
     /// A bug or a damaged disk; the text goes to the log, not to the client.
     #[error("{0}")]
     Internal(String),

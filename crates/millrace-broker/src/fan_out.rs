@@ -9,14 +9,14 @@ use millrace_journal::{Position, Purpose, Record, Ticket};
 use smallvec::SmallVec;
 
 use crate::append::journal_records;
-use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::kept::{KeptChange, KeptError};
 use crate::message::{Accepted, Outgoing};
 use crate::queue::{SharedQueue, State};
 use crate::send::{Batch, batch_bytes};
+use crate::shard::Shard;
 
-/// Messages for one of the queues. Each queue occurs once.
+/// Messages for one of the queues, which are of one shard. Each queue occurs once.
 #[derive(Clone, Copy)]
 pub struct SendTo<'a> {
     pub queue: &'a SharedQueue,
@@ -26,7 +26,7 @@ pub struct SendTo<'a> {
 /// What was accepted for each of the queues, in their order.
 pub type AcceptedByQueue = Vec<SmallVec<[Accepted; 10]>>;
 
-impl Broker {
+impl Shard {
     /// Accepts all messages for all queues and makes all changes, or none: if one of the queues is
     /// deleted, [`BrokerError::QueueDoesNotExist`]; if together they are larger than what may wait
     /// for a commit, [`millrace_journal::Unavailable::TooLarge`]. What is returned may be told
@@ -39,18 +39,20 @@ impl Broker {
         let message_bytes: usize = sends.iter().map(|send| batch_bytes(send.messages)).sum();
         let kept_bytes: usize = changes.iter().map(KeptChange::record_bytes).sum();
         let reservation = self
-            .log
+            .log()
             .reserve(message_bytes + kept_bytes, Purpose::Store)
             .map_err(BrokerError::from)?;
+        let is_here = |send: &SendTo<'_>| send.queue.id().shard() == self.id();
+        assert!(sends.iter().all(is_here), "a queue of another shard in one append");
         let mut states = lock_all(sends);
         if states.iter().any(|state| state.is_deleted) {
             return Err(BrokerError::QueueDoesNotExist.into());
         }
-        let pending = self.kept.begin(changes)?;
+        let pending = self.kept().begin(changes)?;
         let mut batches: Vec<Batch<'_>> = Vec::with_capacity(sends.len());
         for (send, state) in sends.iter().zip(&mut states) {
             let mut batch = Batch::new(send.messages);
-            self.accept(send.queue, state, send.messages, &mut batch);
+            send.queue.accept(state, send.messages, &mut batch);
             batches.push(batch);
         }
         let mut kept = Records::default();
@@ -63,14 +65,14 @@ impl Broker {
             return Ok((accepted(batches), latest));
         }
         let mut positions: Vec<Position> = Vec::with_capacity(records.len());
-        let ticket = self.log.append_before_commit_here(reservation, &records, &mut positions);
+        let ticket = self.log().append_before_commit_here(reservation, &records, &mut positions);
         let mut left = positions.as_slice();
         for ((send, state), batch) in sends.iter().zip(&mut states).zip(&batches) {
             let (of_queue, others) = left.split_at(batch.stored.len());
             left = others;
             batch.appended(state, send.messages, of_queue, ticket);
             state.wake(batch.ready);
-            self.arm(send.queue, state);
+            send.queue.arm(state);
         }
         pending.appended(left);
         Ok((accepted(batches), Some(ticket)))

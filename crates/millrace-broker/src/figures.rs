@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use millrace_core::Timestamp;
 use millrace_engine::{Counts, Gauges};
 
-use crate::broker::Broker;
 use crate::queue::{SharedQueue, State};
 
 /// What a queue has done since the process started.
@@ -40,7 +39,7 @@ pub struct QueueFigures {
     pub totals: QueueTotals,
     /// As of the last command or timer.
     pub gauges: Gauges,
-    /// Smallest and largest message sent since [`Broker::close_size_period`], bytes.
+    /// Smallest and largest message sent since [`QueueFigures::close_size_period`], bytes.
     pub sent_sizes: Option<(u64, u64)>,
 }
 
@@ -70,9 +69,39 @@ impl AddAssign for QueueTotals {
 }
 
 impl QueueFigures {
+    /// What the queue has done and holds. Ends delays and visibility timeouts that are over first;
+    /// O(noisy groups), and O(hidden messages) while there is one, so not for requests.
+    pub fn of(queue: &SharedQueue) -> QueueFigures {
+        figures(queue, &queue.lock_up_to_date())
+    }
+
+    /// As [`QueueFigures::of`], and smallest and largest message are counted anew from here.
+    /// None: the queue is deleted.
+    pub fn close_size_period(queue: &SharedQueue) -> Option<QueueFigures> {
+        let mut state = queue.lock_up_to_date();
+        if state.is_deleted {
+            return None;
+        }
+        let figures = figures(queue, &state);
+        state.sends.sizes = None;
+        Some(figures)
+    }
+
     /// Seconds since the oldest message was sent; 0 if there is none.
     pub fn oldest_age_s(&self, now: Timestamp) -> u64 {
         self.gauges.oldest_sent.map_or(0, |sent| now.millis_since(sent) / 1000)
+    }
+}
+
+impl QueueGlance {
+    /// What is known of the queue without working anything out: O(1) under its lock.
+    pub fn of(queue: &SharedQueue) -> QueueGlance {
+        let state = queue.lock();
+        QueueGlance {
+            totals: totals(queue, &state),
+            counts: state.queue.counts(),
+            oldest_sent: state.queue.oldest_sent(),
+        }
     }
 }
 
@@ -121,36 +150,6 @@ impl State {
     }
 }
 
-impl Broker {
-    /// What the queue has done and holds. Ends delays and visibility timeouts that are over first;
-    /// O(noisy groups), and O(hidden messages) while there is one, so not for requests.
-    pub fn queue_figures(&self, queue: &SharedQueue) -> QueueFigures {
-        figures(queue, &self.lock_up_to_date(queue))
-    }
-
-    /// What is known of the queue without working anything out: O(1) under its lock.
-    pub fn glance(&self, queue: &SharedQueue) -> QueueGlance {
-        let state = queue.lock();
-        QueueGlance {
-            totals: totals(queue, &state),
-            counts: state.queue.counts(),
-            oldest_sent: state.queue.oldest_sent(),
-        }
-    }
-
-    /// As [`Broker::queue_figures`], and smallest and largest message are counted anew from here.
-    /// None: the queue is deleted.
-    pub fn close_size_period(&self, queue: &SharedQueue) -> Option<QueueFigures> {
-        let mut state = self.lock_up_to_date(queue);
-        if state.is_deleted {
-            return None;
-        }
-        let figures = figures(queue, &state);
-        state.sends.sizes = None;
-        Some(figures)
-    }
-}
-
 fn figures(queue: &SharedQueue, state: &State) -> QueueFigures {
     QueueFigures {
         totals: totals(queue, state),
@@ -185,38 +184,26 @@ mod tests {
     use std::sync::Arc;
     use std::task::{Context, Waker};
 
-    use millrace_core::{QueueKey, SystemClock};
-    use millrace_engine::{Replay, Settings};
-    use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+    use millrace_engine::Settings;
 
     use super::*;
-    use crate::{Creation, NewQueue, Options};
+    use crate::testing;
 
     #[test]
     fn a_queue_is_counted_once_though_it_is_deleted_meanwhile() {
-        let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-        let (clock, options) = (Arc::new(SystemClock::new()), Options::default());
-        let broker = Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap();
-        let new = NewQueue {
-            key: QueueKey::new("us-east-1", "000000000000", "jobs"),
-            settings: Settings::default(),
-            attributes: std::collections::BTreeMap::new(),
-            tags: std::collections::BTreeMap::new(),
-        };
-        let (Creation::Created(queue) | Creation::Existing(queue), _) =
-            broker.begin_create_queue(&new).unwrap();
+        let (_log, shards) = testing::open(1 << 20);
+        let queue = testing::create(&shards, "jobs", Settings::default());
         let count = |count| Counters::add(&queue.counters.messages_received, count);
         let sum = |queues: &[Arc<SharedQueue>], mut totals: QueueTotals| {
-            queues.iter().for_each(|queue| totals += broker.queue_figures(queue).totals);
+            queues.iter().for_each(|queue| totals += QueueFigures::of(queue).totals);
             totals.messages_received
         };
         count(5);
 
-        let (before, deleted_before) = broker.queues_and_totals_of_deleted();
-        let mut deletion = pin!(broker.delete_queue(&queue));
+        let (before, deleted_before) = shards.catalog().queues_and_totals_of_deleted();
+        let mut deletion = pin!(shards.catalog().delete_queue(&queue));
         assert!(deletion.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let (after, deleted_after) = broker.queues_and_totals_of_deleted();
+        let (after, deleted_after) = shards.catalog().queues_and_totals_of_deleted();
         // By a receive that was under way.
         count(1);
 

@@ -17,11 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_engine::KeptDocument;
 use millrace_engine::record::{KeptDeletedRecord, KeptRecord, Records};
-use millrace_journal::{Position, Purpose, Ticket};
+use millrace_journal::{GroupCommit, Position, Purpose, Ticket};
 use thiserror::Error;
 
 use crate::append::journal_records;
-use crate::broker::Broker;
 use crate::error::BrokerError;
 pub use collection::{Collection, Found};
 
@@ -101,9 +100,11 @@ pub struct KeptFigures {
     pub bytes: u64,
 }
 
-/// All documents.
-#[derive(Default)]
-pub(crate) struct Kept(Mutex<State>);
+/// All documents of a shard.
+pub struct Kept {
+    log: Arc<GroupCommit>,
+    state: Mutex<State>,
+}
 
 #[derive(Default)]
 struct State {
@@ -170,23 +171,36 @@ impl<'a> KeptChange<'a> {
     }
 }
 
-impl Broker {
+impl Kept {
+    pub(crate) fn new(
+        log: Arc<GroupCommit>,
+        replayed: BTreeMap<(String, String), KeptDocument>,
+    ) -> Kept {
+        let mut state = State::default();
+        for ((collection, key), KeptDocument { bytes, position }) in replayed {
+            state.last_version += 1;
+            let stored = Stored { bytes, version: state.last_version, position };
+            state.collections.entry(collection).or_default().put(key, stored);
+        }
+        Kept { log, state: Mutex::new(state) }
+    }
+
     /// The document of that key.
-    pub fn kept(&self, collection: &str, key: &str) -> Option<Document> {
-        let state = self.kept.lock();
+    pub fn get(&self, collection: &str, key: &str) -> Option<Document> {
+        let state = self.lock();
         let stored = state.collections.get(collection)?.by_key.get(key)?;
         Some(stored.document())
     }
 
     /// Up to `limit` documents whose keys begin with `prefix`, by key, from behind `after` on.
-    pub fn scan_kept(
+    pub fn scan(
         &self,
         collection: &str,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
     ) -> Vec<(String, Document)> {
-        let state = self.kept.lock();
+        let state = self.lock();
         let Some(documents) = state.collections.get(collection) else { return Vec::new() };
         let first = after.map_or(prefix, |after| after.max(prefix));
         let found = documents.by_key.range::<str, _>((Bound::Included(first), Bound::Unbounded));
@@ -196,14 +210,14 @@ impl Broker {
     }
 
     /// Makes all changes, or none, as one batch. They are durable once the ticket is committed.
-    pub fn change_kept(
+    pub fn change(
         &self,
         changes: &[KeptChange<'_>],
         purpose: Purpose,
     ) -> Result<Ticket, KeptError> {
         let bytes = changes.iter().map(KeptChange::record_bytes).sum();
         let reservation = self.log.reserve(bytes, purpose).map_err(BrokerError::from)?;
-        let pending = self.kept.begin(changes)?;
+        let pending = self.begin(changes)?;
         let mut records = Records::default();
         pending.write(&mut records);
         let mut positions = Vec::with_capacity(changes.len());
@@ -213,13 +227,13 @@ impl Broker {
     }
 
     /// Calls `listener` after each change of a collection from now on.
-    pub fn watch_kept(&self, collection: &str, listener: KeptListener) {
-        self.kept.lock().listeners.push((collection.to_owned(), listener));
+    pub fn watch(&self, collection: &str, listener: KeptListener) {
+        self.lock().listeners.push((collection.to_owned(), listener));
     }
 
     /// Returns the size of each collection.
-    pub fn kept_figures(&self) -> BTreeMap<String, KeptFigures> {
-        let state = self.kept.lock();
+    pub fn figures(&self) -> BTreeMap<String, KeptFigures> {
+        let state = self.lock();
         let figures = state.collections.iter().map(|(collection, documents)| {
             let count = documents.by_key.len() as u64;
             (collection.clone(), KeptFigures { documents: count, bytes: documents.bytes })
@@ -229,36 +243,24 @@ impl Broker {
 
     /// Deletes all documents of a collection, a batch at a time. Those before the ticket's commit
     /// may be gone alone.
-    pub fn clear_kept(&self, collection: &str) -> Result<Option<Ticket>, KeptError> {
+    pub fn clear(&self, collection: &str) -> Result<Option<Ticket>, KeptError> {
         let mut latest = None;
-        let documents = self.scan_kept(collection, "", None, usize::MAX);
+        let documents = self.scan(collection, "", None, usize::MAX);
         for documents in documents.chunks(DOCUMENTS_AT_A_TIME) {
             let deleted = documents.iter().map(|(key, _)| KeptChange::delete(collection, key));
-            latest = Some(self.change_kept(&deleted.collect::<Vec<_>>(), Purpose::Reclaim)?);
+            latest = Some(self.change(&deleted.collect::<Vec<_>>(), Purpose::Reclaim)?);
         }
         Ok(latest)
     }
 
     /// Deletes all documents (test mode).
-    pub(crate) fn forget_kept(&self) -> Result<Option<Ticket>, KeptError> {
-        let collections: Vec<String> = self.kept.lock().collections.keys().cloned().collect();
+    pub(crate) fn forget(&self) -> Result<Option<Ticket>, KeptError> {
+        let collections: Vec<String> = self.lock().collections.keys().cloned().collect();
         let mut latest = None;
         for collection in collections {
-            latest = self.clear_kept(&collection)?.or(latest);
+            latest = self.clear(&collection)?.or(latest);
         }
         Ok(latest)
-    }
-}
-
-impl Kept {
-    pub(crate) fn new(replayed: BTreeMap<(String, String), KeptDocument>) -> Kept {
-        let mut state = State::default();
-        for ((collection, key), KeptDocument { bytes, position }) in replayed {
-            state.last_version += 1;
-            let stored = Stored { bytes, version: state.last_version, position };
-            state.collections.entry(collection).or_default().put(key, stored);
-        }
-        Kept(Mutex::new(state))
     }
 
     /// Checks changes. Nobody else changes documents until they are made.
@@ -308,7 +310,7 @@ impl Kept {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

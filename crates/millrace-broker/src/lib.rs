@@ -1,6 +1,14 @@
 //! The broker joins engine and journal: it knows queues by name, appends what the engine says,
 //! waits for commits, parks long polls and keeps the timers. No HTTP, no AWS names.
 //!
+//! ```text
+//!  Shards ── threads, clock ──┬── Catalog: queues of all shards by name
+//!    └─ Shard: one journal    │      │
+//!         ├─ Kept             │   SharedQueue: what is done with one queue
+//!         ├─ MoveTasks        │      │
+//!         └─ Truncation ──────┴── Common: the shard's journal, commit waits, keys
+//! ```
+//!
 //! What it promises: a future that resolves to success resolves after its records are committed
 //! (receives from standard queues excepted: forgetting one is a redelivery). What it never does:
 //! block on a commit in a future, spawn, or poll in a loop. (Reads of messages that are not in
@@ -8,15 +16,15 @@
 //!
 //! Locks: in the order that ARCHITECTURE.md gives. None is held across an await.
 //!
-//! In reading order: [`Broker`] and how it opens, [`SharedQueue`], sends, receives, deletes, the
-//! catalog, kept documents, then what runs behind: what is due, waits for commits, waiters, timers, move tasks,
-//! maintenance.
+//! In reading order: [`Shards`] and [`Shard`], [`SharedQueue`], sends, receives, deletes, the
+//! [`Catalog`], [`Kept`] documents, then what runs behind: what is due, waits for commits, waiters,
+//! timers, move tasks, maintenance.
 
 mod append;
-mod broker;
 mod browse;
 mod catalog;
 mod commit;
+mod common;
 mod deliver;
 mod due;
 mod error;
@@ -31,24 +39,33 @@ mod queue;
 mod receive;
 mod send;
 mod settle;
+mod shard;
+mod shards;
+#[cfg(test)]
+mod testing;
 mod timers;
 mod waiter;
 
-pub use broker::{Broker, OnDelete, Options, Random};
-pub use browse::{Browse, Browsed};
-pub use catalog::{Creation, NewQueue};
+pub use browse::{Browse, Browsed, Browser};
+pub use catalog::{Catalog, Creation, NewQueue, OnDelete};
+pub use commit::commit_driver;
+pub use common::{Options, Random};
 pub use error::BrokerError;
 pub use fan_out::{AcceptedByQueue, SendTo};
 pub use figures::{QueueFigures, QueueGlance, QueueTotals};
 pub use holds::Hold;
 pub use kept::{
-    Collection, DOCUMENT_BYTES_MAX, Document, Expected, Found, KEY_BYTES_MAX, KeptChange,
+    Collection, DOCUMENT_BYTES_MAX, Document, Expected, Found, KEY_BYTES_MAX, Kept, KeptChange,
     KeptError, KeptFigures, KeptListener,
 };
 pub use message::{Accepted, Incoming, Outgoing, Peeked};
-pub use move_task::{MoveTask, MoveTaskError, MoveTaskFailure, MoveTaskStatus, StartMoveTask};
+pub use move_task::{
+    MoveTask, MoveTaskError, MoveTaskFailure, MoveTaskStatus, MoveTasks, StartMoveTask,
+};
 pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
+pub use shard::{OpenShard, Shard};
+pub use shards::Shards;
 
 pub use millrace_journal::{
     Pinned, Position, Purpose, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats, Ticket,

@@ -6,20 +6,17 @@
 mod run;
 mod tasks;
 
-use std::sync::PoisonError;
-
 use millrace_core::{MessageId, QueueKey, may_take};
 use millrace_engine::MOVE_TASKS;
 use millrace_journal::{Purpose, Ticket};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::kept::KeptChange;
 use crate::queue::SharedQueue;
 use tasks::Entry;
-pub(crate) use tasks::MoveTasks;
+pub use tasks::MoveTasks;
 
 /// SQS: tasks of one account that may run at a time. All accounts together have a tenth more.
 const RUNNING_AT_A_TIME: usize = 100;
@@ -107,59 +104,62 @@ pub enum MoveTaskError {
     Broker(#[from] BrokerError),
 }
 
-impl Broker {
+impl MoveTasks {
     /// Starts a task and returns its id. Resolves after the commit.
-    pub async fn start_move_task(&self, start: &StartMoveTask) -> Result<String, MoveTaskError> {
-        let source = self.queue_by_key(&start.source).ok_or(BrokerError::QueueDoesNotExist)?;
-        self.catch_up(&source).await;
-        let (id, ticket) = self.begin_move_task(start, &source)?;
+    pub async fn start(&self, start: &StartMoveTask) -> Result<String, MoveTaskError> {
+        let source =
+            self.catalog.queue_by_key(&start.source).ok_or(BrokerError::QueueDoesNotExist)?;
+        source.catch_up().await;
+        let (id, ticket) = self.begin(start, &source)?;
         // Before the wait, which a client that leaves cuts short.
-        self.maintenance.hurry();
-        self.committed(Some(ticket)).await?;
+        self.common.maintenance.hurry();
+        self.common.committed(Some(ticket)).await?;
         Ok(id)
     }
 
     /// Stops a task and returns how many messages it moved; those stay moved. Resolves after the
     /// commit.
-    pub async fn cancel_move_task(&self, id: &str) -> Result<u64, MoveTaskError> {
+    pub async fn cancel(&self, id: &str) -> Result<u64, MoveTaskError> {
         let (moved, ticket) = {
-            let mut tasks = self.move_tasks.lock();
+            let mut tasks = self.lock();
             let entry = tasks.running(id).ok_or(MoveTaskError::NoSuchTask)?;
             let cancelled = MoveTask { status: MoveTaskStatus::Cancelled, ..entry.task.clone() };
             let ticket = self.keep_task(entry, cancelled, Purpose::Reclaim)?;
             (entry.task.moved, ticket)
         };
-        self.committed(Some(ticket)).await?;
+        self.common.committed(Some(ticket)).await?;
         Ok(moved)
     }
 
     /// Tasks of a source queue, newest first.
-    pub fn move_tasks(&self, source: &QueueKey, limit: usize) -> Vec<MoveTask> {
-        let Some(source) = self.queue_by_key(source) else { return Vec::new() };
-        let tasks = self.move_tasks.lock();
+    pub fn of_source(&self, source: &QueueKey, limit: usize) -> Vec<MoveTask> {
+        let Some(source) = self.catalog.queue_by_key(source) else { return Vec::new() };
+        let tasks = self.lock();
         let of_source = tasks.of_source(source.arn()).iter().rev();
         let of_source = of_source.filter(|entry| entry.task.is_of(&source));
         of_source.take(limit).map(|entry| entry.task.clone()).collect()
     }
 
-    fn begin_move_task(
+    fn begin(
         &self,
         start: &StartMoveTask,
         source: &SharedQueue,
     ) -> Result<(String, Ticket), MoveTaskError> {
         let to_move = {
-            let mut state = self.lock_up_to_date(source);
+            let mut state = source.lock_up_to_date();
             if state.is_deleted {
                 return Err(BrokerError::QueueDoesNotExist.into());
             }
-            self.tick_whole(source, &mut state, self.now()).map_err(BrokerError::from)?;
+            source.tick_whole(&mut state, self.common.now()).map_err(BrokerError::from)?;
             state.queue.counts().ready
         };
         let destination = match &start.destination {
-            Some(key) => Some(self.queue_by_key(key).ok_or(BrokerError::QueueDoesNotExist)?),
+            Some(key) => {
+                Some(self.catalog.queue_by_key(key).ok_or(BrokerError::QueueDoesNotExist)?)
+            }
             None => None,
         };
-        let mut tasks = self.move_tasks.lock();
+        let mut tasks = self.lock();
         if tasks.all_running().any(|entry| entry.task.is_of(source)) {
             return Err(MoveTaskError::AlreadyRunning);
         }
@@ -168,9 +168,9 @@ impl Broker {
         if !may_take(of_account.count(), tasks.all_running().count(), RUNNING_AT_A_TIME) {
             return Err(MoveTaskError::TooManyRunning);
         }
-        let now = self.now();
+        let now = self.common.now();
         let task = MoveTask {
-            id: MessageId::from_random(self.random_bits()).to_string(),
+            id: MessageId::from_random(self.common.random_bits()).to_string(),
             source: source.arn().to_owned(),
             source_id: Some(source.id().0),
             destination_id: destination.map(|queue| queue.id().0),
@@ -186,13 +186,9 @@ impl Broker {
         let forgotten = tasks.forgotten_for(source.arn());
         let mut changes = vec![KeptChange::put(MOVE_TASKS, &id, &json)];
         changes.extend(forgotten.iter().map(|id| KeptChange::delete(MOVE_TASKS, id)));
-        let ticket = self.change_kept(&changes, Purpose::Store).map_err(BrokerError::from)?;
+        let ticket = self.kept.change(&changes, Purpose::Store).map_err(BrokerError::from)?;
         tasks.add(Entry::new(task, now));
         Ok((id, ticket))
-    }
-
-    fn random_bits(&self) -> u128 {
-        (self.random.lock().unwrap_or_else(PoisonError::into_inner))()
     }
 
     fn keep_task(
@@ -202,7 +198,7 @@ impl Broker {
         purpose: Purpose,
     ) -> Result<Ticket, BrokerError> {
         let json = json(&task)?;
-        let ticket = self.change_kept(&[KeptChange::put(MOVE_TASKS, &task.id, &json)], purpose)?;
+        let ticket = self.kept.change(&[KeptChange::put(MOVE_TASKS, &task.id, &json)], purpose)?;
         entry.task = task;
         Ok(ticket)
     }
@@ -210,15 +206,15 @@ impl Broker {
     /// Deletes the documents of tasks that ended and whose source is gone, and of those that newer
     /// tasks of their source have replaced.
     pub(crate) fn forget_ended_tasks(&self) -> Result<(), BrokerError> {
-        let mut tasks = self.move_tasks.lock();
+        let mut tasks = self.lock();
         tasks.forget_ended(|task| {
-            self.queue_by_arn(&task.source).is_ok_and(|source| task.is_of(&source))
+            self.catalog.queue_by_arn(&task.source).is_some_and(|source| task.is_of(&source))
         });
-        let kept = self.scan_kept(MOVE_TASKS, "", None, usize::MAX);
+        let kept = self.kept.scan(MOVE_TASKS, "", None, usize::MAX);
         let gone = kept.iter().filter(|(id, _)| !tasks.has(id));
         let deleted: Vec<_> = gone.map(|(id, _)| KeptChange::delete(MOVE_TASKS, id)).collect();
         for deleted in deleted.chunks(FORGOTTEN_AT_A_TIME) {
-            self.change_kept(deleted, Purpose::Reclaim)?;
+            self.kept.change(deleted, Purpose::Reclaim)?;
         }
         Ok(())
     }

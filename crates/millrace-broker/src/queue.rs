@@ -1,15 +1,22 @@
 //! One queue as many connections share it.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use millrace_core::{QueueId, QueueKey, Timestamp};
-use millrace_engine::{Counts, Definition, Kind, Queue};
-use millrace_journal::Ticket;
+use millrace_core::{QueueId, QueueKey, Timestamp, limits};
+use millrace_engine::record::{PurgedRecord, Records};
+use millrace_engine::{Counts, Definition, Delivery, Handle, Kind, NewDefinition, Queue};
+use millrace_journal::record::RECORD_HEADER_BYTES;
+use millrace_journal::{Purpose, Reservation, Ticket};
 
+use crate::append::journal_records;
+use crate::browse::Browser;
+use crate::common::Common;
+use crate::error::BrokerError;
 use crate::figures::{Counters, QueueTotals, Sends};
 use crate::waiter::Waiters;
 
@@ -18,8 +25,8 @@ use crate::waiter::Waiters;
 const LEFT_TO_OTHERS: Duration = Duration::from_micros(100);
 
 /// A queue behind its short lock. Kept alive by those who use it; a deleted queue refuses them.
-#[derive(Debug)]
 pub struct SharedQueue {
+    pub(crate) common: Arc<Common>,
     id: QueueId,
     key: QueueKey,
     arn: String,
@@ -69,9 +76,15 @@ impl State {
 }
 
 impl SharedQueue {
-    pub(crate) fn new(queue: Queue, definition: Definition, definition_position: u64) -> Self {
+    pub(crate) fn new(
+        common: Arc<Common>,
+        queue: Queue,
+        definition: Definition,
+        definition_position: u64,
+    ) -> Self {
         let key = definition.key();
         SharedQueue {
+            common,
             id: queue.id(),
             arn: key.to_string(),
             key,
@@ -182,6 +195,89 @@ impl SharedQueue {
     pub fn counts(&self) -> Counts {
         self.lock().queue.counts()
     }
+
+    /// Messages by state as of now, and when the oldest was sent. While the journal takes no
+    /// changes, messages that have expired are counted.
+    pub fn count_messages(&self) -> (Counts, Option<Timestamp>) {
+        let state = self.lock_up_to_date();
+        (state.queue.counts(), state.queue.oldest_sent())
+    }
+
+    /// Looks at messages without receiving them.
+    pub fn browser(&self) -> Browser<'_> {
+        Browser(self)
+    }
+
+    /// The sealed receipt handle of a delivery.
+    pub fn receipt_handle(&self, delivery: &Delivery) -> String {
+        self.common.receipts.seal(&Handle {
+            queue: self.id,
+            seq: delivery.at.seq,
+            slot: delivery.at.slot,
+            receive_count: delivery.receive_count,
+        })
+    }
+
+    /// Drops all messages. Resolves after the commit.
+    pub async fn purge(&self) -> Result<(), BrokerError> {
+        let ticket = {
+            let mut state = self.lock();
+            if state.is_deleted {
+                return Err(BrokerError::QueueDoesNotExist);
+            }
+            let now = self.common.now();
+            let mut definition = Definition::clone(&self.definition());
+            let last = Timestamp(definition.purged_ms);
+            let is_cooling = last.0 > 0 && now < last.plus_seconds(limits::COOL_DOWN_S);
+            if self.common.options.purge_cool_down && is_cooling {
+                return Err(BrokerError::PurgeInProgress);
+            }
+            definition.purged_ms = now.0;
+            let new = new_definition(&definition)?;
+            let bytes = 2 * RECORD_HEADER_BYTES + PurgedRecord::INDEX_BYTES + new.index_bytes();
+            let reservation = self.common.log.reserve(bytes, Purpose::Reclaim)?;
+            let mut records = Records::default();
+            self.common.free(state.queue.purge(&mut records));
+            new.write(&mut records);
+            let ticket = self.append_definition(&mut state, reservation, &records);
+            self.set_definition(&mut state, definition);
+            ticket
+        };
+        self.common.want_maintenance();
+        self.committed(Some(ticket)).await
+    }
+
+    /// Resolves when the ticket, which a change of this queue gave, is committed. Cancel safe.
+    pub async fn committed(&self, ticket: Option<Ticket>) -> Result<(), BrokerError> {
+        self.common.committed(ticket).await
+    }
+
+    /// Appends records, the last of which is a definition, and notes where that stands.
+    pub(crate) fn append_definition(
+        &self,
+        state: &mut State,
+        reservation: Reservation<'_>,
+        records: &Records<'_>,
+    ) -> Ticket {
+        let mut positions = Vec::new();
+        let records = journal_records(records);
+        let ticket = self.common.log.append(reservation, &records, &mut positions);
+        state.definition_position = positions.last().map_or(0, |position| position.0);
+        state.latest = Some(ticket);
+        ticket
+    }
+}
+
+impl fmt::Debug for SharedQueue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SharedQueue").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// The definition, ready to be journaled.
+pub(crate) fn new_definition(definition: &Definition) -> Result<NewDefinition<'_>, BrokerError> {
+    NewDefinition::new(definition)
+        .map_err(|error| BrokerError::Internal(format!("definition: {error}")))
 }
 
 #[cfg(test)]
@@ -196,16 +292,10 @@ mod tests {
     /// What a step takes under the lock.
     const STEP: Duration = Duration::from_micros(50);
 
-    fn queue() -> SharedQueue {
-        let key = QueueKey::new("us-east-1", "000000000000", "jobs");
-        let definition = Definition::new(QueueId(1), &key, Settings::default(), Timestamp(1));
-        let engine = Queue::new(QueueId(1), "arn", Settings::default(), 1);
-        SharedQueue::new(engine, definition, 0)
-    }
-
     #[test]
     fn what_is_derived_is_kept_until_the_definition_changes() {
-        let queue = queue();
+        let (_log, shards) = crate::testing::open(1 << 20);
+        let queue = crate::testing::create(&shards, "jobs", Settings::default());
         let policy = |definition: &Definition| definition.attributes.get("Policy").cloned();
 
         assert_eq!(*queue.derived(policy), None);
@@ -220,7 +310,8 @@ mod tests {
 
     /// How many steps one who locks again and again gets done before another, who waits, is in.
     fn steps_before_another() -> u32 {
-        let queue = queue();
+        let (_log, shards) = crate::testing::open(1 << 20);
+        let queue = crate::testing::create(&shards, "jobs", Settings::default());
         let is_in = AtomicBool::new(false);
 
         std::thread::scope(|scope| {

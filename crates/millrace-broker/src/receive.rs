@@ -5,13 +5,12 @@ use std::sync::{Arc, MutexGuard};
 use millrace_core::Timestamp;
 use millrace_engine::record::Records;
 use millrace_engine::{
-    DeadLetters, Delivery, Handle, Kind, Queue, Receive, ReceiveError, Received, Redrive,
+    DeadLetters, Delivery, Kind, Queue, Receive, ReceiveError, Received, Redrive,
 };
 use millrace_journal::{Purpose, Ticket};
 
 use crate::append::journal_records;
-use crate::broker::Broker;
-use crate::deliver::Undelivered;
+use crate::deliver::{Contents, Undelivered};
 use crate::due::{PASSING_BUDGET, give_way};
 use crate::error::BrokerError;
 use crate::figures::Counters;
@@ -75,7 +74,7 @@ struct Candidate<'a> {
     is_long_poll: bool,
 }
 
-impl Broker {
+impl SharedQueue {
     /// Receives messages, waiting for the first as long as asked for, of a FIFO queue with messages
     /// whose groups are in flight for some milliseconds at least. Standard receives are
     /// journaled but not waited for: a crash makes them redeliveries. FIFO receives wait for
@@ -85,34 +84,33 @@ impl Broker {
     /// to an attempt that can be repeated by its id.
     pub async fn receive(
         &self,
-        queue: &Arc<SharedQueue>,
         request: &ReceiveRequest<'_>,
     ) -> Result<Vec<Incoming>, BrokerError> {
-        let definition = queue.definition();
+        let definition = self.definition();
         let settings = &definition.settings;
         let attempt = request.attempt_id.filter(|_| settings.kind == Kind::Fifo);
         let receive = Receive {
             max: request.max,
             visibility_timeout_s: request.visibility_timeout_s,
-            attempt: attempt.map(|id| self.receipts.hash(id.as_bytes())),
-            in_flight_limit: self.options.in_flight_limit,
+            attempt: attempt.map(|id| self.common.receipts.hash(id.as_bytes())),
+            in_flight_limit: self.common.options.in_flight_limit,
         };
         let wait_s = request.wait_time_s.unwrap_or(settings.wait_time_s);
-        let long_poll = (wait_s > 0).then(|| self.now().plus_seconds(u64::from(wait_s)));
+        let long_poll = (wait_s > 0).then(|| self.common.now().plus_seconds(u64::from(wait_s)));
         // A client that names its attempt repeats it if the answer is lost, and gets the same. What
         // is not hidden would be taken again.
         let hidden_s = request.visibility_timeout_s.unwrap_or(settings.visibility_timeout_s);
         let looks = if attempt.is_some() || hidden_s == 0 { 1 } else { LOOKS_PAST_DAMAGE };
         for _ in 0..looks {
             let found = match (long_poll, settings.kind) {
-                (None, Kind::Standard) => match self.look(queue, &receive, None) {
+                (None, Kind::Standard) => match self.look(&receive, None) {
                     Ok(Look::Unfinished { .. }) => {
                         give_way().await;
-                        self.look_for(queue, &receive, None).await
+                        self.look_for(&receive, None).await
                     }
                     found => found,
                 },
-                _ => self.look_for(queue, &receive, long_poll).await,
+                _ => self.look_for(&receive, long_poll).await,
             };
             let (received, ticket, is_awaited) = match found {
                 Ok(Look::Found { received, ticket, is_awaited }) => (received, ticket, is_awaited),
@@ -125,14 +123,14 @@ impl Broker {
             // Both of an attempt may be under way at once, so what one of them leaves is the
             // other's.
             let returnable = if attempt.is_some() { &[][..] } else { &received.deliveries[..] };
-            let undelivered = Undelivered { broker: self, queue, deliveries: returnable };
+            let undelivered = Undelivered { queue: self, deliveries: returnable };
             // Read while the commit is under way: on a deep backlog that takes as long as a small
             // commit.
-            let (mut incoming, left_out) = self.read_deliveries(queue, &received.deliveries);
+            let (mut incoming, left_out) = Contents(self).read(&received.deliveries);
             if is_awaited {
                 self.committed(Some(ticket)).await?;
                 // Others may have deleted or purged some meanwhile.
-                let state = queue.lock();
+                let state = self.lock();
                 if state.is_deleted {
                     return Err(BrokerError::QueueDoesNotExist);
                 }
@@ -143,56 +141,44 @@ impl Broker {
             }
             std::mem::forget(undelivered);
             if !incoming.is_empty() || left_out == 0 {
-                Counters::add(&queue.counters.messages_received, incoming.len());
+                Counters::add(&self.counters.messages_received, incoming.len());
                 return Ok(incoming);
             }
         }
-        Counters::add(&queue.counters.empty_receives, 1);
+        Counters::add(&self.counters.empty_receives, 1);
         Ok(Vec::new())
     }
 
     /// Receives what there is, without waiting and without reading contents: for simulations.
     pub fn try_receive(
         &self,
-        queue: &SharedQueue,
         receive: &Receive,
     ) -> Result<Option<(Received, Ticket)>, BrokerError> {
-        match self.look(queue, receive, None)? {
+        match self.look(receive, None)? {
             Look::Found { received, ticket, .. } => Ok(Some((received, ticket))),
             Look::Nothing { .. } | Look::Unfinished { .. } => Ok(None),
         }
     }
 
-    /// The sealed receipt handle of a delivery.
-    pub fn receipt_handle(&self, queue: &SharedQueue, delivery: &Delivery) -> String {
-        self.receipts.seal(&Handle {
-            queue: queue.id(),
-            seq: delivery.at.seq,
-            slot: delivery.at.slot,
-            receive_count: delivery.receive_count,
-        })
-    }
-
     async fn look_for(
         &self,
-        queue: &Arc<SharedQueue>,
         receive: &Receive,
         long_poll: Option<Timestamp>,
     ) -> Result<Look, BrokerError> {
         let is_long_poll = long_poll.is_some();
-        let until = long_poll.unwrap_or_else(|| self.now().plus_millis(GROUP_WAIT_MS));
-        let mut place = PlaceInLine { broker: self, queue, waiter: Arc::default(), timer: None };
+        let until = long_poll.unwrap_or_else(|| self.common.now().plus_millis(GROUP_WAIT_MS));
+        let mut place = PlaceInLine { queue: self, waiter: Arc::default(), timer: None };
         let mut looks_left = None;
         loop {
-            let is_last = self.now() >= until || self.is_draining();
+            let is_last = self.common.now() >= until || self.common.is_draining();
             let candidate = Candidate { waiter: &place.waiter, is_long_poll };
-            match self.look(queue, receive, (!is_last).then_some(candidate)) {
+            match self.look(receive, (!is_last).then_some(candidate)) {
                 Ok(Look::Nothing { stands_in_line: true }) => {}
                 // Whoever gets nothing believes that there is nothing, so the time may be over
                 // before this is. Bounded, as dead letters may come as fast as they are moved on.
                 Ok(Look::Unfinished { messages }) => {
                     let left = looks_left.get_or_insert(messages / HANDLED_PER_LOOK + 1);
-                    if self.is_draining() || (is_last && *left == 0) {
+                    if self.common.is_draining() || (is_last && *left == 0) {
                         return Ok(Look::Nothing { stands_in_line: false });
                     }
                     *left = left.saturating_sub(1);
@@ -203,12 +189,12 @@ impl Broker {
                 found => return found,
             }
             if place.timer.is_none() {
-                place.timer = Some(self.timers.arm_waiter(place.waiter.clone(), until));
+                place.timer = Some(self.common.timers.arm_waiter(place.waiter.clone(), until));
             }
             // A drain that began meanwhile may have woken all before this one stood in line; and
             // the timer, which wakes once, may have done so when it was awake for a message that is
             // gone.
-            if !self.is_draining() && self.now() < until {
+            if !self.common.is_draining() && self.common.now() < until {
                 place.waiter.woken().await;
             }
         }
@@ -217,7 +203,6 @@ impl Broker {
     /// Takes what is ready, or puts the waiter in line, in one step.
     fn look(
         &self,
-        queue: &SharedQueue,
         receive: &Receive,
         candidate: Option<Candidate<'_>>,
     ) -> Result<Look, BrokerError> {
@@ -226,12 +211,12 @@ impl Broker {
         let mut has_looked_up = false;
         let mut messages = 0;
         for _ in 0..ROUNDS_PER_LOOK {
-            let (mut state, mut target_state) = lock_both(queue, target.as_deref());
+            let (mut state, mut target_state) = lock_both(self, target.as_deref());
             if state.is_deleted {
                 return Err(BrokerError::QueueDoesNotExist);
             }
-            let now = self.now();
-            self.tick(queue, &mut state, now, PASSING_BUDGET)?;
+            let now = self.common.now();
+            self.tick(&mut state, now, PASSING_BUDGET)?;
             messages = state.queue.counts().total();
             if state.queue.has_expired(now) {
                 continue; // More than one tick's worth: what is expired is not to be delivered.
@@ -242,44 +227,45 @@ impl Broker {
                 _ => DeadLetters::Deliver,
             };
             // Besides what is named here, both records and their headers: 64 moves at most.
-            let bytes = (4 << 10) + queue.arn().len() + 16 * receive.max;
-            let reservation = self.log.reserve(bytes, Purpose::Lease)?;
+            let bytes = (4 << 10) + self.arn().len() + 16 * receive.max;
+            let reservation = self.common.log.reserve(bytes, Purpose::Lease)?;
             let mut records = Records::default();
             let received = match state.queue.receive(now, receive, dead, &mut records) {
                 Ok(received) => received,
                 Err(ReceiveError::NeedsDeadLetterQueue) => {
                     let redrive = state.queue.settings().redrive.clone();
                     drop((state, target_state));
-                    target = redrive.and_then(|redrive| self.target_of(queue, &redrive));
+                    target = redrive.and_then(|redrive| self.target_of(&redrive));
                     has_looked_up = true;
                     continue;
                 }
                 Err(ReceiveError::OverLimit) => {
                     let candidate = candidate.filter(|candidate| candidate.is_long_poll);
-                    self.wait_in_line(queue, &mut state, candidate);
+                    self.wait_in_line(&mut state, candidate);
                     return Err(BrokerError::OverLimit);
                 }
             };
             if received.deliveries.is_empty() && received.moved.is_empty() {
-                return Ok(self.found_nothing(queue, &mut state, candidate));
+                return Ok(self.found_nothing(&mut state, candidate));
             }
             let records = journal_records(&records);
-            let ticket = self.log.append_unawaited(reservation, &records, &mut Vec::new());
+            let ticket = self.common.log.append_unawaited(reservation, &records, &mut Vec::new());
             state.latest = Some(ticket);
             let moved = received.moved.len();
             if moved > 0
                 && let (Some(target), Some(target_state)) = (&target, &mut target_state)
             {
-                Counters::add(&queue.counters.messages_dead_lettered, moved);
-                self.take_in(target, target_state, moved, ticket);
+                Counters::add(&self.counters.messages_dead_lettered, moved);
+                target.take_in(target_state, moved, ticket);
             }
             if received.deliveries.is_empty() {
                 continue; // Only dead letters so far.
             }
             pass_on(&mut state, candidate);
-            self.arm(queue, &mut state);
-            state.moved_in = state.moved_in.filter(|moved| self.log.outcome(*moved).is_none());
-            let is_awaited = queue.kind() == Kind::Fifo || state.moved_in.is_some();
+            self.arm(&mut state);
+            state.moved_in =
+                state.moved_in.filter(|moved| self.common.log.outcome(*moved).is_none());
+            let is_awaited = self.kind() == Kind::Fifo || state.moved_in.is_some();
             return Ok(Look::Found { received, ticket, is_awaited });
         }
         // Dead letters or expiries without end: others get their turn before this receive goes on.
@@ -287,36 +273,29 @@ impl Broker {
     }
 
     /// The queue's dead-letter queue, if it is there.
-    fn target_of(&self, queue: &SharedQueue, redrive: &Redrive) -> Option<Arc<SharedQueue>> {
-        self.catalog.get(&redrive.target()).filter(|target| target.id() != queue.id())
+    fn target_of(&self, redrive: &Redrive) -> Option<Arc<SharedQueue>> {
+        let target = self.common.catalog.upgrade()?.queue_by_key(&redrive.target())?;
+        // One record moves a message, so both are in one journal.
+        let is_here = target.id().shard() == self.id().shard();
+        (is_here && target.id() != self.id()).then_some(target)
     }
 
-    fn found_nothing(
-        &self,
-        queue: &SharedQueue,
-        state: &mut State,
-        candidate: Option<Candidate<'_>>,
-    ) -> Look {
+    fn found_nothing(&self, state: &mut State, candidate: Option<Candidate<'_>>) -> Look {
         let is_behind_others = state.queue.counts().ready > 0;
         let candidate = candidate.filter(|candidate| candidate.is_long_poll || is_behind_others);
-        self.wait_in_line(queue, state, candidate);
+        self.wait_in_line(state, candidate);
         Look::Nothing { stands_in_line: candidate.is_some() }
     }
 
     /// Messages have moved to this dead-letter queue.
-    fn take_in(&self, target: &SharedQueue, state: &mut State, moved: usize, ticket: Ticket) {
-        self.maintenance.moved_from(state.queue.oldest_segment());
+    fn take_in(&self, state: &mut State, moved: usize, ticket: Ticket) {
+        self.common.moved_from(state.queue.oldest_segment());
         (state.latest, state.moved_in) = (Some(ticket), Some(ticket));
         state.wake(moved as u64);
-        self.arm(target, state);
+        self.arm(state);
     }
 
-    fn wait_in_line(
-        &self,
-        queue: &SharedQueue,
-        state: &mut State,
-        candidate: Option<Candidate<'_>>,
-    ) {
+    fn wait_in_line(&self, state: &mut State, candidate: Option<Candidate<'_>>) {
         let Some(Candidate { waiter, .. }) = candidate else { return };
         // Not in line: it is new, or left the line when it was woken. That was in vain, so it keeps
         // its seniority.
@@ -325,7 +304,7 @@ impl Broker {
         } else {
             state.waiters.push_last(waiter.clone());
         }
-        self.arm(queue, state);
+        self.arm(state);
     }
 }
 
@@ -364,7 +343,6 @@ pub(crate) fn lock_both<'a>(
 /// A long poll's place in line; dropped, it is left, and a wake that it did not use goes to the
 /// next.
 struct PlaceInLine<'a> {
-    broker: &'a Broker,
     queue: &'a SharedQueue,
     waiter: Arc<Waiter>,
     timer: Option<TimerKey>,
@@ -373,7 +351,7 @@ struct PlaceInLine<'a> {
 impl Drop for PlaceInLine<'_> {
     fn drop(&mut self) {
         let Some(timer) = self.timer else { return };
-        self.broker.timers.disarm(timer);
+        self.queue.common.timers.disarm(timer);
         let mut state = self.queue.lock();
         if !state.waiters.remove(&self.waiter) && self.waiter.take_wake() {
             state.wake(1);

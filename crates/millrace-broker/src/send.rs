@@ -7,7 +7,6 @@ use millrace_journal::{Position, Purpose, Record, Reservation, Ticket};
 use smallvec::SmallVec;
 
 use crate::append::journal_records;
-use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::message::{Accepted, Outgoing};
 use crate::queue::{SharedQueue, State};
@@ -15,15 +14,14 @@ use crate::queue::{SharedQueue, State};
 /// Bytes of a `Sent` record's index part besides the group id.
 const INDEX_BYTES: usize = 96;
 
-impl Broker {
+impl SharedQueue {
     /// Accepts all messages in order, or none. Resolves after their commit. Cancel safe: once
     /// polled, the messages stay accepted.
     pub async fn send(
         &self,
-        queue: &SharedQueue,
         messages: &[Outgoing<'_>],
     ) -> Result<SmallVec<[Accepted; 10]>, BrokerError> {
-        let (accepted, ticket) = self.begin_send(queue, messages)?;
+        let (accepted, ticket) = self.begin_send(messages)?;
         self.committed(ticket).await?;
         Ok(accepted)
     }
@@ -31,40 +29,38 @@ impl Broker {
     /// Changes memory and appends; what it returns may be told once the ticket is committed.
     pub fn begin_send(
         &self,
-        queue: &SharedQueue,
         messages: &[Outgoing<'_>],
     ) -> Result<(SmallVec<[Accepted; 10]>, Option<Ticket>), BrokerError> {
-        let reservation = self.log.reserve(batch_bytes(messages), Purpose::Store)?;
+        let reservation = self.common.log.reserve(batch_bytes(messages), Purpose::Store)?;
 
         let mut batch = Batch::new(messages);
-        let mut state = queue.lock();
+        let mut state = self.lock();
         if state.is_deleted {
             return Err(BrokerError::QueueDoesNotExist);
         }
-        self.accept(queue, &mut state, messages, &mut batch);
+        self.accept(&mut state, messages, &mut batch);
         if batch.stored.is_empty() {
             // Repeats of sends whose commit may still be under way.
             return Ok((batch.accepted, state.latest));
         }
         let ticket = self.append_sent(&mut state, reservation, messages, &batch);
         state.wake(batch.ready);
-        self.arm(queue, &mut state);
+        self.arm(&mut state);
         Ok((batch.accepted, Some(ticket)))
     }
 
     /// Changes memory, but for where the messages are in the journal.
     pub(crate) fn accept<'m>(
         &self,
-        queue: &SharedQueue,
         state: &mut State,
         messages: &[Outgoing<'m>],
         batch: &mut Batch<'m>,
     ) {
-        let now = self.now();
-        let kind = queue.kind();
+        let now = self.common.now();
+        let kind = self.kind();
         for (number, message) in messages.iter().enumerate() {
             let dedup = message.deduplication_id.filter(|_| kind == Kind::Fifo).map(|id| {
-                state.queue.dedup_key(&self.receipts, message.group.unwrap_or_default(), id)
+                state.queue.dedup_key(&self.common.receipts, message.group.unwrap_or_default(), id)
             });
             let Outgoing { id, group, delay_s, .. } = *message;
             let content = StoredContent::plain(message.content);
@@ -93,7 +89,8 @@ impl Broker {
     ) -> Ticket {
         let records = journal_records(&batch.records);
         let mut positions: Vec<Position> = Vec::with_capacity(records.len());
-        let ticket = self.log.append_before_commit_here(reservation, &records, &mut positions);
+        let ticket =
+            self.common.log.append_before_commit_here(reservation, &records, &mut positions);
         batch.appended(state, messages, &positions, ticket);
         ticket
     }

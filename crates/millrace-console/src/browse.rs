@@ -3,8 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millrace_broker::{
-    Broker, BrokerError, Browse, BrowseCursor, BrowseFilter, MessageState, Peeked, SharedQueue,
-    SlotSeq,
+    BrokerError, Browse, BrowseCursor, BrowseFilter, MessageState, Peeked, SharedQueue, SlotSeq,
 };
 use millrace_wire::query::Parameters;
 use serde_json::{Value, json};
@@ -31,7 +30,6 @@ enum Detail {
 /// A page of messages: `{"messages": […], "next": cursor or null, "searched": n}`. With `search`
 /// only messages that contain it, in any case, in body, attributes, id or group.
 pub(crate) async fn page(
-    broker: &Broker,
     queue: &SharedQueue,
     parameters: &Parameters<'_>,
 ) -> Result<Value, BrokerError> {
@@ -57,7 +55,7 @@ pub(crate) async fn page(
             max_visits: VISITS_PER_TURN,
             max_bytes: MAX_BYTES - bytes,
         };
-        let browsed = broker.browse(queue, &browse)?;
+        let browsed = queue.browser().page(&browse)?;
         bytes += browsed.messages.iter().map(|m| m.delivery.record_len as usize).sum::<usize>();
         searched += browsed.messages.len();
         let found = browsed.messages.iter().filter(|message| contains(message, &search));
@@ -71,7 +69,6 @@ pub(crate) async fn page(
 
 /// One message that a page showed, whole: null if it has left since.
 pub(crate) fn message(
-    broker: &Broker,
     queue: &SharedQueue,
     parameters: &Parameters<'_>,
 ) -> Result<Value, BrokerError> {
@@ -79,7 +76,7 @@ pub(crate) fn message(
     let (Ok(slot), Ok(seq)) = (get("slot").parse(), get("seq").parse()) else {
         return Ok(Value::Null);
     };
-    let found = broker.browse_one(queue, SlotSeq { slot, seq })?;
+    let found = queue.browser().one(SlotSeq { slot, seq })?;
     let found = found.filter(|message| message.id.to_string() == get("id"));
     Ok(found.map_or(Value::Null, |message| shown(&message, Detail::Whole)))
 }

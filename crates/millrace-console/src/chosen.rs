@@ -5,7 +5,7 @@
 //! by any handle of a message. A FIFO queue wants that of the receive that hides it, so a message
 //! that is not in flight has none.
 
-use millrace_broker::{Broker, BrokerError, Kind, MessageState, MessageView, SharedQueue, SlotSeq};
+use millrace_broker::{BrokerError, Kind, MessageState, MessageView, Shards, SharedQueue, SlotSeq};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -33,11 +33,11 @@ pub(crate) enum Name {
 /// For each message what has become of it: `{"state", "deadline", "receive_count"}`, or null if it
 /// has left.
 pub(crate) fn states(
-    broker: &Broker,
+    shards: &Shards,
     queue: &SharedQueue,
     chosen: &Chosen,
 ) -> Result<Value, BrokerError> {
-    let found = find(broker, queue, chosen)?;
+    let found = find(shards, queue, chosen)?;
     let shown = found.iter().map(|view| match view {
         None => Value::Null,
         Some(MessageView { delivery, state, deadline }) => json!({
@@ -51,24 +51,24 @@ pub(crate) fn states(
 
 /// For each message a receipt handle that deletes it, or null.
 pub(crate) fn handles(
-    broker: &Broker,
+    shards: &Shards,
     queue: &SharedQueue,
     chosen: &Chosen,
 ) -> Result<Value, BrokerError> {
-    let found = find(broker, queue, chosen)?;
+    let found = find(shards, queue, chosen)?;
     let is_deletable = |view: &&MessageView| {
         queue.kind() == Kind::Standard || view.state == MessageState::InFlight
     };
     let handles = found.iter().map(|view| {
         let view = view.as_ref().filter(is_deletable)?;
-        Some(broker.receipt_handle(queue, &view.delivery))
+        Some(queue.receipt_handle(&view.delivery))
     });
     Ok(json!({ "handles": handles.collect::<Vec<_>>() }))
 }
 
 /// The messages that are still there, each in its place.
 fn find(
-    broker: &Broker,
+    shards: &Shards,
     queue: &SharedQueue,
     chosen: &Chosen,
 ) -> Result<Vec<Option<MessageView>>, BrokerError> {
@@ -77,14 +77,14 @@ fn find(
     let place = |name: &Name| match name {
         Name::Place { slot, seq } => Some(SlotSeq { slot: *slot, seq: seq.parse().ok()? }),
         Name::Handle { handle } => {
-            let opened = broker.open_receipt_handle(handle);
+            let opened = shards.open_receipt_handle(handle);
             let handle = opened.filter(|handle| handle.queue == queue.id())?;
             Some(SlotSeq { slot: handle.slot, seq: handle.seq })
         }
     };
     let places: Vec<SlotSeq> =
         chosen.messages.iter().map(|name| place(name).unwrap_or(nowhere)).collect();
-    broker.states(queue, &places)
+    queue.browser().states(&places)
 }
 
 /// Returns true if a message in this state comes back by itself.

@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use millrace_broker::{Broker, BrokerError, SharedQueue};
+use millrace_broker::{BrokerError, Shards, SharedQueue};
 use millrace_core::{hex_text, is_account};
 use millrace_services::{AccessKeys, Services};
 use millrace_wire::query::Parameters;
@@ -56,7 +56,7 @@ pub struct Options {
 
 /// The console, as a service to be served on a listener of its own.
 pub struct Console {
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     services: Arc<Services>,
     sessions: Sessions,
     hosts: Hosts,
@@ -72,10 +72,10 @@ struct Login {
 }
 
 impl Console {
-    pub fn new(broker: Arc<Broker>, services: Arc<Services>, options: Options) -> Console {
+    pub fn new(shards: Arc<Shards>, services: Arc<Services>, options: Options) -> Console {
         let process = hex_text(&options.secret[24..]);
         let surroundings = Arc::new(Surroundings::new(
-            broker.clone(),
+            shards.clone(),
             services.clone(),
             options.access_keys.clone(),
             (options.figures.clone(), options.durability),
@@ -85,7 +85,7 @@ impl Console {
             sessions: Sessions::new(options.access_keys.clone(), options.secret),
             hosts: Hosts::new(&options.host_names),
             live: Live::new(surroundings, process),
-            broker,
+            shards,
             services,
             options,
         }
@@ -266,14 +266,14 @@ impl Console {
     async fn browse(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
         let parameters = Parameters::parse(request.query, b"")?;
         let queue = self.queue(&parameters, session)?;
-        let page = browse::page(&self.broker, &queue, &parameters).await;
+        let page = browse::page(&queue, &parameters).await;
         page.map(|page| json_response(200, &page)).map_err(|error| of_broker(&error))
     }
 
     fn message(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
         let parameters = Parameters::parse(request.query, b"")?;
         let queue = self.queue(&parameters, session)?;
-        let message = browse::message(&self.broker, &queue, &parameters);
+        let message = browse::message(&queue, &parameters);
         message.map(|message| json_response(200, &message)).map_err(|error| of_broker(&error))
     }
 
@@ -282,7 +282,7 @@ impl Console {
         &self,
         request: &Request<'_>,
         session: &Session,
-        look: fn(&Broker, &SharedQueue, &Chosen) -> Result<Value, BrokerError>,
+        look: fn(&Shards, &SharedQueue, &Chosen) -> Result<Value, BrokerError>,
     ) -> Result<Response, ApiError> {
         if !session::has_token(request, session) {
             return Ok(wrong_token());
@@ -295,7 +295,7 @@ impl Console {
             let text = format!("At most {} messages at a time.", chosen::MAX_CHOSEN);
             return Err(ApiError::invalid_parameter_value(text));
         }
-        let found = look(&self.broker, &queue, &chosen);
+        let found = look(&self.shards, &queue, &chosen);
         found.map(|found| json_response(200, &found)).map_err(|error| of_broker(&error))
     }
 
@@ -307,7 +307,7 @@ impl Console {
     ) -> Result<Arc<SharedQueue>, ApiError> {
         let key = view::queue_key(parameters)?;
         let is_mine = session.viewer.account.as_ref().is_none_or(|mine| *mine == key.account);
-        let queue = self.broker.queue_by_key(&key).filter(|_| is_mine);
+        let queue = self.shards.catalog().queue_by_key(&key).filter(|_| is_mine);
         queue.ok_or_else(queue_is_gone)
     }
 

@@ -222,7 +222,7 @@ impl Live {
         let sample = self.sample(FRESH).await;
         match &view.part {
             Part::Queue(key) if sample.find(key).is_none() => {
-                match self.surroundings.broker().queue_by_key(key) {
+                match self.surroundings.shards().catalog().queue_by_key(key) {
                     Some(_) => self.sample(Duration::ZERO).await,
                     None => sample,
                 }

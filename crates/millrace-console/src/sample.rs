@@ -74,14 +74,14 @@ impl Sample {
         tick: u64,
         earlier: Option<&Sample>,
     ) -> Sample {
-        let broker = surroundings.broker();
+        let shards = surroundings.shards();
         let taken_at = Instant::now();
         let earlier = earlier.filter(|sample| taken_at - sample.taken_at < MAX_APART);
         let elapsed_s = earlier.map(|sample| (taken_at - sample.taken_at).as_secs_f64());
         let mut before = earlier.map(|sample| sample.queues.iter().peekable());
         let mut queues = Vec::new();
         let mut has_changed = false;
-        for (index, queue) in broker.queues().into_iter().enumerate() {
+        for (index, queue) in shards.catalog().queues().into_iter().enumerate() {
             if index % QUEUES_PER_TURN == QUEUES_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
@@ -93,7 +93,7 @@ impl Sample {
                 }
                 known = before.next_if(|b| b.queue.id() == queue.id());
             }
-            let glance = broker.glance(&queue);
+            let glance = QueueGlance::of(&queue);
             let definition = queue.definition();
             has_changed |= known.is_none_or(|known| !Arc::ptr_eq(&known.definition, &definition));
             let rates = elapsed_s.map(|elapsed_s| {
@@ -109,7 +109,7 @@ impl Sample {
         };
         Sample {
             tick,
-            now: broker.now(),
+            now: shards.now(),
             taken_at,
             queues,
             sources,

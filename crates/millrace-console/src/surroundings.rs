@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_broker::{Broker, JournalStats, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US};
+use millrace_broker::{JournalStats, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Shards};
 use millrace_core::Timestamp;
 use millrace_services::{AccessKeys, Services, resident_bytes};
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ pub struct ProcessFigures {
 pub type ReadFigures = Arc<dyn Fn() -> ProcessFigures + Send + Sync>;
 
 pub(crate) struct Surroundings {
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     services: Arc<Services>,
     access_keys: AccessKeys,
     figures: ReadFigures,
@@ -43,17 +43,17 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     pub(crate) fn new(
-        broker: Arc<Broker>,
+        shards: Arc<Shards>,
         services: Arc<Services>,
         access_keys: AccessKeys,
         (figures, durability): (ReadFigures, &'static str),
     ) -> Surroundings {
-        let started = broker.now();
-        Surroundings { broker, services, access_keys, figures, durability, started }
+        let started = shards.now();
+        Surroundings { shards, services, access_keys, figures, durability, started }
     }
 
-    pub(crate) fn broker(&self) -> &Broker {
-        &self.broker
+    pub(crate) fn shards(&self) -> &Shards {
+        &self.shards
     }
 
     pub(crate) fn services(&self) -> &Services {
@@ -75,7 +75,7 @@ impl Surroundings {
     /// All but whether the server runs and takes changes is of all accounts together: where there
     /// are several, none sees what the others do.
     pub(crate) fn server(&self, view: &View) -> (Map<String, Value>, Vec<Row>) {
-        let journal = self.broker.log().stats();
+        let journal = self.shards.home().map(|home| home.log().stats()).unwrap_or_default();
         let mut head = object(json!({
             "started": self.started.0,
             "version": env!("CARGO_PKG_VERSION"),

@@ -6,8 +6,41 @@ use crate::digest::hex;
 
 /// One incarnation of a queue: a queue deleted and created again has another id, so that receipt
 /// handles of the first do not fit the second. Never reused within a data directory.
+///
+/// ```text
+/// shard u8 | epoch u16 | number u40
+/// ```
+/// Sequences of messages are made up in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueId(pub u64);
+
+/// A shard: one journal and the queues in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ShardId(pub u8);
+
+impl QueueId {
+    /// The shard that the queue is in.
+    pub fn shard(self) -> ShardId {
+        ShardId((self.0 >> 56) as u8)
+    }
+}
+
+impl ShardId {
+    /// Epochs of one journal: the 16 bits that ids have for them.
+    pub const EPOCHS: u64 = 1 << 16;
+
+    /// The first queue id, and the first sequence, of an epoch of the shard's journal. `None` if
+    /// ids have no room for that epoch.
+    pub fn first_id(self, epoch: u64) -> Option<u64> {
+        (epoch < ShardId::EPOCHS).then(|| u64::from(self.0) << 56 | epoch << 40)
+    }
+}
+
+impl fmt::Display for ShardId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0)
+    }
+}
 
 /// 128 bits, shown as a UUID.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,6 +83,15 @@ impl fmt::Debug for MessageId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_name_shard_and_epoch() {
+        assert_eq!(ShardId(0).first_id(1), Some(1 << 40));
+        assert_eq!(ShardId(3).first_id(0xffff), Some(0x03ff_ff00_0000_0000));
+        assert_eq!(ShardId(255).first_id(0x1_0000), None);
+        assert_eq!(QueueId(0x03ff_ff00_0000_0007).shard(), ShardId(3));
+        assert_eq!(QueueId(7).shard(), ShardId(0));
+    }
 
     #[test]
     fn message_id_is_a_version_4_uuid() {

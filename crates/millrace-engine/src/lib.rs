@@ -38,5 +38,5 @@ pub use queue::{
     Fairness, Gauges, MessageState, MessageView, Queue, Receive, ReceiveError, Received, Relocate,
     RememberedSend, Send, Sent, VisibilityError,
 };
-pub use receipt::{Handle, ReceiptKey};
+pub use receipt::{Handle, ReceiptKey, SealedHandle};
 pub use replay::{Finished, Replay, ReplayError, ReplayedQueue};

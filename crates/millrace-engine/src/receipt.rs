@@ -12,7 +12,7 @@ use std::hash::Hasher;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use millrace_core::QueueId;
+use millrace_core::{QueueId, ShardId};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::record::{DecodeError, Input, Records};
@@ -29,6 +29,9 @@ pub struct Handle {
     /// The lease epoch: which receive of the message the handle belongs to.
     pub receive_count: u32,
 }
+
+/// A receipt handle that may be forged.
+pub struct SealedHandle([u8; 40]);
 
 /// Seals and opens receipt handles; also hashes deduplication ids.
 #[derive(Clone, Copy)]
@@ -55,8 +58,22 @@ impl ReceiptKey {
         text
     }
 
-    /// The handle that `text` holds; `None` if this server did not seal it.
+    /// The handle that `text` holds; `None` if this key did not seal it.
     pub fn open(&self, text: &str) -> Option<Handle> {
+        SealedHandle::parse(text)?.open(self)
+    }
+
+    /// Keyed 128-bit hash: the same for the same bytes, unguessable without the key.
+    pub fn hash(&self, bytes: &[u8]) -> u128 {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write(bytes);
+        hasher.finish128().as_u128()
+    }
+}
+
+impl SealedHandle {
+    /// `None` if the text is not of the form of a receipt handle.
+    pub fn parse(text: &str) -> Option<SealedHandle> {
         if text.len() != 54 {
             return None;
         }
@@ -65,12 +82,20 @@ impl ReceiptKey {
             None => Cow::Borrowed(text),
         };
         let mut bytes = [0; 40];
-        if URL_SAFE_NO_PAD.decode_slice(&*text, &mut bytes) != Ok(bytes.len()) {
-            return None;
-        }
-        let (said, mac) = bytes.split_at(24);
+        let decoded = URL_SAFE_NO_PAD.decode_slice(&*text, &mut bytes);
+        (decoded == Ok(bytes.len())).then_some(SealedHandle(bytes))
+    }
+
+    /// The shard whose key has sealed it, if any has.
+    pub fn shard(&self) -> ShardId {
+        ShardId(self.0[7])
+    }
+
+    /// The handle, if this key sealed it.
+    pub fn open(&self, key: &ReceiptKey) -> Option<Handle> {
+        let (said, mac) = self.0.split_at(24);
         // Comparing 128-bit integers takes the same time wherever they differ.
-        if u128::from_le_bytes(*mac.first_chunk()?) != self.hash(said) {
+        if u128::from_le_bytes(*mac.first_chunk()?) != key.hash(said) {
             return None;
         }
         Some(Handle {
@@ -79,13 +104,6 @@ impl ReceiptKey {
             slot: u32::from_le_bytes(*said.get(16..)?.first_chunk()?),
             receive_count: u32::from_le_bytes(*said.get(20..)?.first_chunk()?),
         })
-    }
-
-    /// Keyed 128-bit hash: the same for the same bytes, unguessable without the key.
-    pub fn hash(&self, bytes: &[u8]) -> u128 {
-        let mut hasher = SipHasher24::new_with_key(&self.0);
-        hasher.write(bytes);
-        hasher.finish128().as_u128()
     }
 }
 
@@ -115,6 +133,14 @@ mod tests {
     use super::*;
 
     const HANDLE: Handle = Handle { queue: QueueId(9), seq: 1 << 41, slot: 77, receive_count: 3 };
+
+    #[test]
+    fn a_handle_names_the_shard_that_sealed_it() {
+        let handle = Handle { queue: QueueId(3 << 56 | 9), ..HANDLE };
+        let text = ReceiptKey::new([1; 16]).seal(&handle);
+
+        assert_eq!(SealedHandle::parse(&text).unwrap().shard(), ShardId(3));
+    }
 
     #[test]
     fn handle_round_trips() {

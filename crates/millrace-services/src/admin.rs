@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use millrace_broker::{Broker, BrowseCursor};
+use millrace_broker::{BrowseCursor, Shards};
 use millrace_wire::protocol::{Protocol, ServiceMetadata, Target, detect};
 use millrace_wire::query::Parameters;
 use millrace_wire::sqs::ReceivedMessage;
@@ -48,7 +48,7 @@ const PATHS: [(&str, &str, bool); 7] = [
 ];
 
 pub(crate) struct Admin {
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     monitor: Arc<Monitor>,
     auth: Arc<Auth>,
     sqs: Arc<Sqs>,
@@ -63,7 +63,7 @@ pub(crate) struct Admin {
 
 /// The parts that these paths work with.
 pub(crate) struct AdminParts {
-    pub broker: Arc<Broker>,
+    pub shards: Arc<Shards>,
     pub monitor: Arc<Monitor>,
     pub auth: Arc<Auth>,
     pub sqs: Arc<Sqs>,
@@ -89,13 +89,13 @@ struct Advance {
 impl Admin {
     /// Knows the services of these rows.
     pub(crate) fn new(parts: AdminParts, rows: &[Row]) -> Admin {
-        let AdminParts { broker, monitor, auth, sqs, account, is_test } = parts;
+        let AdminParts { shards, monitor, auth, sqs, account, is_test } = parts;
         Admin {
-            backups: Backups::new(broker.clone(), monitor.clone(), &account),
+            backups: Backups::new(shards.clone(), monitor.clone(), &account),
             peeks: Turns::new(PEEKS_AT_A_TIME),
             recognised: recognised(rows),
             served: rows.iter().map(|row| row.metadata.name).collect(),
-            broker,
+            shards,
             monitor,
             auth,
             sqs,
@@ -124,7 +124,7 @@ impl Admin {
             ("POST", "/_millrace/backup") => self.backups.begin(&caller).await,
             ("POST", "/_millrace/queues") => self.queues(&caller, request.body).await,
             ("POST", "/_millrace/queues/find") => {
-                queues::find_queues(&self.broker, &caller, request.body).await
+                queues::find_queues(&self.shards, &caller, request.body).await
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 self.sqs.reset().await?;
@@ -217,13 +217,13 @@ impl Admin {
                 "seconds must be between 0 and 315360000.",
             ));
         }
-        self.broker.advance_clock(Duration::from_secs_f64(advance.seconds));
+        self.shards.advance_clock(Duration::from_secs_f64(advance.seconds));
         self.monitor.tick().await;
         Ok(self.clock())
     }
 
     fn clock(&self) -> Response {
-        json(format!(r#"{{"now_ms":{}}}"#, self.broker.now().0))
+        json(format!(r#"{{"now_ms":{}}}"#, self.shards.now().0))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use millrace_broker::Broker;
+use millrace_broker::Shards;
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
@@ -75,25 +75,25 @@ pub(crate) struct Further {
 impl Services {
     /// Prometheus scrapes `figures`, those of another floor, too.
     pub fn new(
-        broker: Arc<Broker>,
+        shards: Arc<Shards>,
         monitor: Arc<Monitor>,
         options: &Options,
         figures: Option<Box<dyn Collector>>,
     ) -> Services {
-        Services::with(Further::default(), (broker, monitor), options, figures)
+        Services::with(Further::default(), (shards, monitor), options, figures)
     }
 
     pub(crate) fn with(
         further: Further,
-        (broker, monitor): (Arc<Broker>, Arc<Monitor>),
+        (shards, monitor): (Arc<Shards>, Arc<Monitor>),
         options: &Options,
         figures: Option<Box<dyn Collector>>,
     ) -> Services {
         let Options { region, account, access_keys, host_names, .. } = options;
         let auth = Auth::new(access_keys.clone(), host_names.clone(), region, account);
         let auth = Arc::new(auth);
-        let sqs = Arc::new(Sqs::new(broker.clone(), options.sqs.clone()));
-        let cloudwatch = Arc::new(CloudWatch::new(broker.clone(), monitor.clone()));
+        let sqs = Arc::new(Sqs::new(shards.clone(), options.sqs.clone()));
+        let cloudwatch = Arc::new(CloudWatch::new(shards.clone(), monitor.clone()));
         let inflater = Inflater::new(monitor.store().memory_limits().waiting_bytes);
         // A new service is a line here, and its folder.
         let mut rows =
@@ -101,14 +101,14 @@ impl Services {
         rows.extend(further.rows);
         let requests = Arc::new(RequestCounts::new(&rows));
         let sources = Sources {
-            broker: broker.clone(),
+            shards: shards.clone(),
             monitor: monitor.clone(),
             requests: requests.clone(),
             further: figures,
         };
         let telemetry = Telemetry::new(sources, options.metrics.clone(), !auth.is_on());
         let admin = AdminParts {
-            broker,
+            shards,
             monitor,
             auth: auth.clone(),
             sqs: sqs.clone(),

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, Incoming, ReceiveRequest};
-use millrace_core::{SystemClock, Timestamp};
+use millrace_broker::{Incoming, OpenShard, ReceiveRequest, Shard, Shards};
+use millrace_core::{ShardId, SystemClock, Timestamp};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, LocalJournal, LocalOptions, SimFileSystem};
 use millrace_metrics::alarm::{Alarm, Comparison, HistoryKind, MissingData, Rule, State};
@@ -23,7 +23,7 @@ const ACCOUNT: &str = "000000000000";
 /// A process on a disk, which looks at its alarms once the test says so.
 struct Process {
     log: Arc<GroupCommit>,
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
 }
 
 impl Process {
@@ -37,22 +37,29 @@ impl Process {
         let (disk, path) = (Arc::new(disk.killed()), Path::new("/journal"));
         let (journal, _) = LocalJournal::open(disk, path, options, &mut apply).unwrap();
         let log = GroupCommit::new(Box::new(journal), GroupOptions::default());
-        let replayed = replay.finish(Broker::first_seq(log.opened().epoch.0));
+        let replayed = replay.finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
         log.spawn_committer().unwrap();
         let clock = Arc::new(SystemClock::new());
         let options = millrace_broker::Options::default();
-        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
-        Process { log, broker }
+        let open = OpenShard {
+            id: ShardId(0),
+            log: log.clone(),
+            options,
+            replayed,
+            random: Box::new(|| 1),
+        };
+        let shards = Shards::of_one(clock, open).unwrap();
+        Process { log, shards }
     }
 
     fn monitor(&self) -> Monitor {
-        let store = Arc::new(MetricStore::open(None, self.broker.now()).unwrap());
-        Monitor::start(self.broker.clone(), store, QueueAccess::ByPolicy).unwrap()
+        let store = Arc::new(MetricStore::open(None, self.shards.now()).unwrap());
+        Monitor::start(self.shards.clone(), store, QueueAccess::ByPolicy).unwrap()
     }
 
     async fn declare(&self, name: &str, attributes: &[(&str, &str)]) {
         let idle = Arc::new(self.monitor());
-        let services = Services::new(self.broker.clone(), idle.clone(), &Options::default(), None);
+        let services = Services::new(self.shards.clone(), idle.clone(), &Options::default(), None);
         let mut attributes: Vec<(String, String)> =
             attributes.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         if name.ends_with(".fifo") {
@@ -71,30 +78,30 @@ impl Process {
 
     /// Puts an alarm and has it enter a state, durably, and does nothing about it.
     async fn enter(&self, alarm: Alarm) {
-        let mut book = AlarmBook::open(self.broker.clone());
+        let mut book = AlarmBook::open(self.shards.home().unwrap());
         let (scope, name) = (alarm.scope.clone(), alarm.name.clone());
         book.put(alarm, Timestamp(1)).unwrap();
         let why = ("depth".to_owned(), None);
         let owed = book.set_state(&scope, &name, State::Alarm, why, Timestamp(2)).unwrap();
         assert_eq!(owed.unwrap().arns.len(), 1);
-        self.broker.committed(book.latest()).await.unwrap();
+        self.shards.home().unwrap().committed(book.latest()).await.unwrap();
     }
 
     /// The messages in the queue once there is one.
     async fn receive(&self, queue: &str) -> Vec<Incoming> {
-        let queue = self.broker.queue(REGION, ACCOUNT, queue).unwrap();
+        let queue = self.shards.catalog().queue(REGION, ACCOUNT, queue).unwrap();
         let receive = ReceiveRequest {
             max: 10,
             visibility_timeout_s: None,
             wait_time_s: Some(20),
             attempt_id: None,
         };
-        self.broker.receive(&queue, &receive).await.unwrap()
+        queue.receive(&receive).await.unwrap()
     }
 
     /// What is still owed, and the last that happened to alarms.
     fn outcome(&self, account: &str) -> (usize, HistoryKind, String) {
-        let book = AlarmBook::open(self.broker.clone());
+        let book = AlarmBook::open(self.shards.home().unwrap());
         let last = book.history(account).pop().unwrap();
         (book.owed(account, 0, 10).len(), last.kind, last.summary)
     }
@@ -102,7 +109,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.broker.close();
+        self.shards.close();
         self.log.close();
     }
 }
@@ -194,8 +201,8 @@ async fn an_action_that_was_owed_is_done_at_the_next_start_and_not_again() {
         let process = Process::start(&disk);
         let done = format!("Successfully executed action arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}");
         assert_eq!(process.outcome(ACCOUNT), (0, HistoryKind::Action, done));
-        let queue = process.broker.queue(REGION, ACCOUNT, queue).unwrap();
-        assert_eq!(process.broker.count_messages(&queue).0.total(), 1);
+        let queue = process.shards.catalog().queue(REGION, ACCOUNT, queue).unwrap();
+        assert_eq!(queue.count_messages().0.total(), 1);
     }
 }
 
@@ -268,12 +275,12 @@ async fn alarms_of_an_earlier_version_are_taken_over_once() {
     let process = Process::start(&disk);
     process.declare("pages", &[]).await;
 
-    convert_alarms(&process.broker, dir.path()).unwrap();
+    convert_alarms(&process.shards.home().unwrap(), dir.path()).unwrap();
     drop(process);
 
     assert!(!file.exists(), "it is durable elsewhere");
     let process = Process::start(&disk.crashed(1));
-    let mut book = AlarmBook::open(process.broker.clone());
+    let mut book = AlarmBook::open(process.shards.home().unwrap());
     let state = |alarm: &Alarm| (alarm.name.clone(), alarm.state, alarm.tags.len());
     let states: Vec<_> = book.all().map(state).collect();
     let expected = [("backlog", State::Alarm, 1), ("quiet", State::Ok, 1)];
@@ -293,8 +300,8 @@ async fn alarms_of_an_earlier_version_are_taken_over_once() {
     let scope = Scope { region: REGION.into(), account: ACCOUNT.into() };
     book.tag(&scope, "quiet", BTreeMap::clear).unwrap();
     std::fs::copy(fixture.join("alarms.log"), &file).unwrap();
-    convert_alarms(&process.broker, dir.path()).unwrap();
-    let again = AlarmBook::open(process.broker.clone());
+    convert_alarms(&process.shards.home().unwrap(), dir.path()).unwrap();
+    let again = AlarmBook::open(process.shards.home().unwrap());
     assert!(again.alarm(&scope, "quiet").unwrap().tags.is_empty(), "what is newer stays");
     assert_eq!((again.history(ACCOUNT).len(), again.owed(ACCOUNT, 0, 10).len()), (6, 1));
 
@@ -314,7 +321,7 @@ fn a_file_stays_whose_alarms_the_journal_does_not_take() {
     let process = Process::start(&SimFileSystem::new(1));
     process.log.close();
 
-    let refused = convert_alarms(&process.broker, dir.path()).unwrap_err();
+    let refused = convert_alarms(&process.shards.home().unwrap(), dir.path()).unwrap_err();
 
     assert!(refused.to_string().contains("journal is closed"), "{refused}");
     assert!(file.exists());
@@ -327,8 +334,8 @@ fn a_file_that_is_none_of_alarms_stays_where_it_is() {
     std::fs::write(&file, b"something else").unwrap();
     let process = Process::start(&SimFileSystem::new(1));
 
-    let refused = convert_alarms(&process.broker, dir.path()).unwrap_err();
+    let refused = convert_alarms(&process.shards.home().unwrap(), dir.path()).unwrap_err();
 
     assert!(refused.to_string().ends_with("is no file of metrics"), "{refused}");
-    assert!(file.exists() && process.broker.kept_figures().is_empty());
+    assert!(file.exists() && process.shards.home().unwrap().kept().figures().is_empty());
 }

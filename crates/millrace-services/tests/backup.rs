@@ -8,8 +8,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use millrace_broker::Broker;
-use millrace_core::SystemClock;
+use millrace_broker::{OpenShard, Shard, Shards};
+use millrace_core::{ShardId, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{
     GroupCommit, GroupOptions, Journal, LocalJournal, LocalOptions, MemoryJournal, RealFileSystem,
@@ -24,7 +24,7 @@ const SEGMENT_BYTES: u32 = 4 << 20;
 
 struct Process {
     log: Arc<GroupCommit>,
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     monitor: Arc<Monitor>,
     services: Services,
 }
@@ -39,17 +39,25 @@ impl Process {
 
     fn over(journal: Box<dyn Journal>, metrics: Option<&Path>) -> Process {
         let log = GroupCommit::new(journal, GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let replayed =
+            Replay::default().finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
         let clock = Arc::new(SystemClock::new());
         let options = millrace_broker::Options::default();
-        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
-        let store = Arc::new(MetricStore::open(metrics, broker.now()).unwrap());
-        let monitor = Monitor::start(broker.clone(), store, QueueAccess::Open).unwrap();
+        let open = OpenShard {
+            id: ShardId(0),
+            log: log.clone(),
+            options,
+            replayed,
+            random: Box::new(|| 1),
+        };
+        let shards = Shards::of_one(clock, open).unwrap();
+        let store = Arc::new(MetricStore::open(metrics, shards.now()).unwrap());
+        let monitor = Monitor::start(shards.clone(), store, QueueAccess::Open).unwrap();
         let monitor = Arc::new(monitor);
         let options =
             Options { region: "us-east-1".into(), account: ACCOUNT.into(), ..Options::default() };
-        let services = Services::new(broker.clone(), monitor.clone(), &options, None);
-        Process { log, broker, monitor, services }
+        let services = Services::new(shards.clone(), monitor.clone(), &options, None);
+        Process { log, shards, monitor, services }
     }
 
     /// Appends and commits so many bytes.
@@ -72,7 +80,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.monitor.close();
-        self.broker.close();
+        self.shards.close();
         self.log.close();
     }
 }
@@ -134,7 +142,7 @@ async fn an_archive_ends_early_when_the_server_drains() {
     process.fill(2 * SEGMENT_BYTES as usize);
     let response = process.begin().await;
 
-    process.broker.drain();
+    process.shards.drain();
     let archive = taken(response).await;
 
     assert!(archive.len() < SEGMENT_BYTES as usize, "{} bytes", archive.len());

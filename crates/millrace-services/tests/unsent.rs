@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use millrace_broker::Broker;
-use millrace_core::SystemClock;
+use millrace_broker::{OpenShard, Shard, Shards};
+use millrace_core::{ShardId, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_metrics::MetricStore;
@@ -19,7 +19,7 @@ const SEGMENT_BYTES: u32 = 16 << 20;
 /// Services over a journal in memory.
 struct Process {
     log: Arc<GroupCommit>,
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     monitor: Arc<Monitor>,
     services: Services,
 }
@@ -29,12 +29,20 @@ impl Process {
     fn start(sqs: SqsOptions) -> Process {
         let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
         let log = GroupCommit::new(journal, GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let replayed =
+            Replay::default().finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
         let clock = Arc::new(SystemClock::new());
         let options = millrace_broker::Options::default();
-        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
-        let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
-        let monitor = Monitor::start(broker.clone(), store, QueueAccess::Open).unwrap();
+        let open = OpenShard {
+            id: ShardId(0),
+            log: log.clone(),
+            options,
+            replayed,
+            random: Box::new(|| 1),
+        };
+        let shards = Shards::of_one(clock, open).unwrap();
+        let store = Arc::new(MetricStore::open(None, shards.now()).unwrap());
+        let monitor = Monitor::start(shards.clone(), store, QueueAccess::Open).unwrap();
         let monitor = Arc::new(monitor);
         let options = Options {
             region: "us-east-1".into(),
@@ -42,13 +50,13 @@ impl Process {
             sqs,
             ..Options::default()
         };
-        let services = Services::new(broker.clone(), monitor.clone(), &options, None);
-        Process { log, broker, monitor, services }
+        let services = Services::new(shards.clone(), monitor.clone(), &options, None);
+        Process { log, shards, monitor, services }
     }
 
     fn end(&self) {
         self.monitor.close();
-        self.broker.close();
+        self.shards.close();
         self.log.close();
     }
 }
@@ -67,7 +75,7 @@ async fn call(services: &Services, action: &str, input: &Value) -> Response {
 async fn messages_of_an_answer_that_is_not_sent_can_be_received_again() {
     let process = Process::start(SqsOptions::default());
     process.log.spawn_committer().unwrap();
-    let Process { broker, services, .. } = &process;
+    let Process { shards, services, .. } = &process;
     for name in ["jobs", "jobs.fifo"] {
         let is_fifo = name.ends_with(".fifo");
         let attributes = if is_fifo { json!({ "FifoQueue": "true" }) } else { json!({}) };
@@ -88,8 +96,8 @@ async fn messages_of_an_answer_that_is_not_sent_can_be_received_again() {
 
         let received: Value = serde_json::from_slice(&again.body).unwrap();
         assert_eq!(received["Messages"].as_array().map(Vec::len), Some(2), "{name}");
-        let queue = broker.queue("us-east-1", "000000000000", name).unwrap();
-        let (counts, _) = broker.count_messages(&queue);
+        let queue = shards.catalog().queue("us-east-1", "000000000000", name).unwrap();
+        let (counts, _) = queue.count_messages();
         assert_eq!((counts.ready, counts.in_flight), (0, 2), "{name}");
     }
     process.end();

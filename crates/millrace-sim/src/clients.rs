@@ -38,7 +38,7 @@ impl World {
             return self.send_and_wait(&queue, &model, drafts);
         }
         let outgoing: Vec<Outgoing<'_>> = drafts.iter().map(Draft::outgoing).collect();
-        let sent = self.broker()?.begin_send(&queue, &outgoing);
+        let sent = queue.begin_send(&outgoing);
         let (accepted, ticket) = match sent {
             Ok(sent) => sent,
             Err(error) => {
@@ -81,11 +81,11 @@ impl World {
         // Filled in as soon as the call is made, before it resolves.
         let wanted: Rc<RefCell<Vec<(MessageId, u64)>>> = Rc::default();
         let send = {
-            let (broker, queue) = (Arc::clone(self.broker()?), Arc::clone(queue));
+            let queue = Arc::clone(queue);
             let (drafts, wanted) = (Rc::clone(&drafts), Rc::clone(&wanted));
             async move {
                 let outgoing: Vec<Outgoing<'_>> = drafts.iter().map(Draft::outgoing).collect();
-                let sent = broker.send(&queue, &outgoing).await;
+                let sent = queue.send(&outgoing).await;
                 Output::Done(sent.and_then(|sent| {
                     let sent: Vec<_> = sent.iter().map(|sent| (sent.id, sent.seq)).collect();
                     let is_right = sent == *wanted.borrow();
@@ -157,7 +157,7 @@ impl World {
         text: String,
         given: Option<Given>,
     ) -> Step {
-        let handle = self.broker()?.open_receipt_handle(&text);
+        let handle = self.shards()?.open_receipt_handle(&text);
         let handle = handle.ok_or_else(|| format!("handle {text} does not open"))?;
         if handle.queue.0 != queue {
             return Err(format!("handle of {queue:#x} says {handle:?}").into());
@@ -194,7 +194,7 @@ impl World {
             chosen.extend(of_queue.get(of_queue.len() - 1 - back).map(|held| (*held).clone()));
         }
         for held in &chosen {
-            if self.broker()?.open_receipt_handle(&held.text) != Some(held.handle) {
+            if self.shards()?.open_receipt_handle(&held.text) != Some(held.handle) {
                 return Err(format!("handle {held:?} no longer opens"));
             }
         }

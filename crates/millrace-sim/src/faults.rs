@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_broker::{Broker, Handle, Kind, Options, SharedQueue};
-use millrace_core::Clock as _;
+use millrace_broker::{Handle, Kind, OpenShard, Options, Shard, Shards, SharedQueue};
+use millrace_core::{Clock as _, ShardId};
 use millrace_engine::{Delivery, Replay};
 use millrace_journal::{
     Durability, Fault, GroupCommit, GroupOptions, LocalJournal, LocalOptions, OpenError,
@@ -127,15 +127,15 @@ impl World {
     /// Drains, as a server does that is told to end.
     fn close(&mut self) -> Step {
         self.is_closing = true;
-        let closed = self.close_broker();
+        let closed = self.close_shards();
         self.is_closing = false;
         closed
     }
 
-    fn close_broker(&mut self) -> Step {
-        self.broker()?.drain();
+    fn close_shards(&mut self) -> Step {
+        self.shards()?.drain();
         self.poll_all()?;
-        self.broker()?.close();
+        self.shards()?.close();
         self.after_commit();
         self.poll_all()?;
         let is_poisoned = self.node()?.log.poison().is_some();
@@ -213,7 +213,8 @@ impl World {
             return Err(broken);
         }
         replay.recover_definitions("us-east-1", "000000000000");
-        let finished = replay.finish(Broker::first_seq(opened.epoch.0));
+        let first_seq = Shard::first_seq(ShardId(0), opened.epoch.0);
+        let finished = replay.finish(first_seq.map_err(|error| error.to_string())?);
         if let Some(lost) = finished.queues.iter().find(|queue| queue.position.is_none()) {
             return Err(format!("messages without a queue: {lost:?}"));
         }
@@ -233,9 +234,16 @@ impl World {
         };
         let mut random = Random::new(self.random.bits());
         let random = Box::new(move || random.wide_bits());
-        let broker = Broker::new(Arc::clone(&log), self.clock.clone(), options, finished, random);
-        let broker = broker.map_err(|error| format!("broker: {error}"))?;
-        self.node = Some(Node { log, broker });
+        let open = OpenShard {
+            id: ShardId(0),
+            log: Arc::clone(&log),
+            options,
+            replayed: finished,
+            random,
+        };
+        let shards = Shards::of_one(self.clock.clone(), open);
+        let shards = shards.map_err(|error| format!("shard: {error}"))?;
+        self.node = Some(Node { log, shards });
         let now = self.now();
         self.oracle.restart(now, end)?;
         self.confirmed.restart();
@@ -253,14 +261,14 @@ impl World {
             self.restart_until_sound()?;
         }
         self.quiesce()?;
-        for queue in self.broker()?.queues() {
+        for queue in self.shards()?.catalog().queues() {
             self.drain(&queue).map_err(plain)?;
         }
         // Remembered sends are forgotten.
         self.advance(Duration::from_secs(301));
         for _ in 0..200 {
             let node = self.node()?;
-            node.broker.run_due();
+            node.shards.run_due();
             self.maintain().map_err(plain)?;
             let node = self.node()?;
             while node.log.commit_step() {}
@@ -303,9 +311,9 @@ impl World {
     /// Takes everything out of a queue: by handles where any handle does, else by deleting it.
     fn drain(&mut self, queue: &SharedQueue) -> Step {
         let id = queue.id().0;
-        let broker = Arc::clone(self.broker()?);
+        let shards = Arc::clone(self.shards()?);
         if queue.kind() == Kind::Fifo {
-            let mut future = std::pin::pin!(broker.delete_queue(queue));
+            let mut future = std::pin::pin!(shards.catalog().delete_queue(queue));
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             if let std::task::Poll::Ready(Err(error)) = future.as_mut().poll(&mut context) {
                 return Err(format!("drain: {error}").into());
@@ -313,12 +321,12 @@ impl World {
             self.record(Change::QueueDeleted { queue: id })?;
             return Ok(());
         }
-        broker.count_messages(queue);
-        let peeked = broker.peek(queue, usize::MAX).map_err(|error| error.to_string())?;
+        queue.count_messages();
+        let peeked = queue.browser().peek(usize::MAX).map_err(|error| error.to_string())?;
         for chunk in peeked.chunks(10) {
             let handles: Vec<Handle> =
                 chunk.iter().map(|m| handle_of(queue, &m.delivery)).collect();
-            let outcome = broker.begin_delete(queue, &handles);
+            let outcome = queue.begin_delete(&handles);
             outcome.map_err(|error| format!("drain: {error}"))?;
             let seqs = handles.iter().map(|handle| handle.seq).collect();
             self.record(Change::Deleted { queue: id, seqs })?;

@@ -28,7 +28,7 @@ impl World {
         if self.profile.awaits_answers {
             return self.delete_and_wait(&queue, model, &held);
         }
-        let outcome = self.broker()?.begin_delete(&queue, &handles);
+        let outcome = queue.begin_delete(&handles);
         let name = queue.key().name.clone();
         let (outcomes, ticket) = match outcome {
             Ok(outcome) => outcome,
@@ -66,9 +66,9 @@ impl World {
         let entries = held.iter().zip(&wanted);
         let done = entries.filter(|(_, wanted)| **wanted == Verdict::Done);
         let told: Vec<&Held> = done.map(|(held, _)| held).collect();
-        let (broker, shared) = (Arc::clone(self.broker()?), Arc::clone(queue));
+        let shared = Arc::clone(queue);
         let delete = async move {
-            let outcomes = broker.delete(&shared, &handles).await;
+            let outcomes = shared.delete(&handles).await;
             Output::Done(outcomes.and_then(|outcomes| {
                 let mut entries = handles.iter().zip(&outcomes).zip(wanted);
                 let checked = entries
@@ -101,7 +101,7 @@ impl World {
             .iter()
             .map(|held| (held.handle, self.random.pick(&[0, 0, 1, 30, 600, 43_200])))
             .collect();
-        let outcome = self.broker()?.begin_change_visibility(&queue, &changes);
+        let outcome = queue.begin_change_visibility(&changes);
         let name = queue.key().name.clone();
         let (outcomes, ticket) = match outcome {
             Ok(outcome) => outcome,

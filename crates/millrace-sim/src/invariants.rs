@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millrace_broker::{Broker, Kind, MessageState, Peeked, SharedQueue};
+use millrace_broker::{Kind, MessageState, Peeked, SharedQueue};
 use millrace_engine::Delivery;
 use millrace_journal::Purpose;
 
@@ -30,13 +30,13 @@ pub enum Look {
 }
 
 /// Every message of a queue, by sequence. Ends what is over on the way.
-pub fn look_into(broker: &Broker, queue: &SharedQueue) -> Result<BTreeMap<u64, Seen>, String> {
-    broker.count_messages(queue);
-    look_at(broker, queue)
+pub fn look_into(queue: &SharedQueue) -> Result<BTreeMap<u64, Seen>, String> {
+    queue.count_messages();
+    look_at(queue)
 }
 
-fn look_at(broker: &Broker, queue: &SharedQueue) -> Result<BTreeMap<u64, Seen>, String> {
-    let peeked = broker.peek(queue, usize::MAX).map_err(|error| error.to_string())?;
+fn look_at(queue: &SharedQueue) -> Result<BTreeMap<u64, Seen>, String> {
+    let peeked = queue.browser().peek(usize::MAX).map_err(|error| error.to_string())?;
     let mut all = BTreeMap::new();
     for peeked in peeked {
         let seen = seen(peeked)?;
@@ -78,7 +78,7 @@ fn seen(peeked: Peeked) -> Result<Seen, String> {
 
 /// The broker holds what the model holds: queues, definitions, messages, counts, tasks.
 pub fn compare(node: &Node, model: &Model, look: Look) -> Result<(), String> {
-    let queues = node.broker.queues();
+    let queues = node.shards.catalog().queues();
     let ids: BTreeSet<u64> = queues.iter().map(|queue| queue.id().0).collect();
     let wanted: BTreeSet<u64> = model.queues.keys().copied().collect();
     if ids != wanted {
@@ -104,11 +104,11 @@ pub fn compare_queue(
         return Err(format!("{name}: {:?}, should be {:?}", queue.definition(), wanted.definition));
     }
     if look == Look::Ends {
-        node.broker.count_messages(queue);
+        queue.count_messages();
     }
     queue.assert_consistent();
-    let all = look_at(&node.broker, queue)?;
-    let now = node.broker.now().0;
+    let all = look_at(queue)?;
+    let now = node.shards.now().0;
     let mut may_hold_expired = None;
     for (seq, seen) in &all {
         let Some(message) = wanted.messages.get(seq) else {

@@ -37,10 +37,12 @@ impl World {
             destination: self.some_destination(source.id().0, kind),
             max_per_second: self.random.chance(50).then(|| self.random.pick(&[1, 10, 500])),
         };
-        let broker = self.broker()?.clone();
+        let shard = self.shard()?;
         let asked = start.clone();
         let begin = async move {
-            Output::Done(broker.start_move_task(&asked).await.map(drop).map_err(into_broker_error))
+            Output::Done(
+                shard.move_tasks().start(&asked).await.map(drop).map_err(into_broker_error),
+            )
         };
         let name = source.key().name.clone();
         self.next_task += 1;
@@ -50,7 +52,7 @@ impl World {
             self.note(format!("start task on {name}: {error}"));
             return self.check_refusal(&error);
         }
-        let Some(task) = self.broker()?.move_tasks(&start.source, 1).pop() else {
+        let Some(task) = self.shard()?.move_tasks().of_source(&start.source, 1).pop() else {
             return Err(format!("the task on {name} is not listed").into());
         };
         let is_as_asked = task.to_move == ready
@@ -79,10 +81,10 @@ impl World {
     }
 
     fn cancel(&mut self, task: MoveTask) -> Step {
-        let broker = self.broker()?.clone();
+        let shard = self.shard()?;
         let id = task.id.clone();
         let cancel = async move {
-            Output::Done(broker.cancel_move_task(&id).await.map(drop).map_err(into_broker_error))
+            Output::Done(shard.move_tasks().cancel(&id).await.map(drop).map_err(into_broker_error))
         };
         self.next_task += 1;
         let purpose = Purpose::Commit { what: "cancel task", serial: None };
@@ -103,7 +105,7 @@ impl World {
         let node = self.node()?;
         let low = node.log.tail().0;
         let oldest = node.log.segments().first().map(|segment| segment.id);
-        node.broker.maintain();
+        node.shards.maintain();
         let mark = Mark::of(&node.log);
         let truncated = node.log.segments().first().map(|segment| segment.id) != oldest;
         self.truncations += u64::from(truncated);
@@ -111,7 +113,7 @@ impl World {
         let Some(task) = self.oracle.live.running_task().cloned() else { return Ok(()) };
         self.note_moves(&task, mark)?;
         let source = source_key(&task)?;
-        let listed = self.broker()?.move_tasks(&source, usize::MAX);
+        let listed = self.shard()?.move_tasks().of_source(&source, usize::MAX);
         let Some(seen) = listed.into_iter().find(|seen| seen.id == task.id) else {
             return Err(format!("{task:?} is gone").into());
         };
@@ -130,7 +132,7 @@ impl World {
         self.oracle.live.tick(now);
         let before = self.oracle.live.clone();
         let mut after = BTreeMap::new();
-        for queue in self.broker()?.queues() {
+        for queue in self.shards()?.catalog().queues() {
             after.insert(queue.id().0, self.look_into(&queue)?);
         }
         let mut found = found(&before, &after)?;
@@ -227,7 +229,7 @@ impl World {
             let Some(key) = millrace_core::Arn::parse(&arn).and_then(|arn| arn.queue()) else {
                 return Err(format!("{arn} names no queue"));
             };
-            let listed = self.broker()?.move_tasks(&key, 100);
+            let listed = self.shard()?.move_tasks().of_source(&key, 100);
             let running = self.oracle.live.running_task().filter(|task| task.source == arn);
             if running.is_some_and(|running| listed.iter().all(|task| task.id != running.id)) {
                 return Err(format!("tasks of {arn}: {listed:?}, should have {running:?}"));

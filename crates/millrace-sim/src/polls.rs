@@ -30,7 +30,6 @@ impl World {
         let asked = Asked { poll: Some(self.next_task), ..self.question(&queue, "p") };
         let wait_s = self.random.pick(&[1, 5, 20]);
         let poll = LongPoll::new(&asked, self.now() + wait_s * 1000);
-        let broker = Arc::clone(self.broker()?);
         let shared = Arc::clone(&queue);
         let receive = async move {
             let request = ReceiveRequest {
@@ -39,7 +38,7 @@ impl World {
                 wait_time_s: Some(wait_s as u32),
                 attempt_id: asked.attempt.as_deref(),
             };
-            Output::Received(broker.receive(&shared, &request).await)
+            Output::Received(shared.receive(&request).await)
         };
         self.note(format!("poll {} of {} begins", self.next_task, queue.key().name));
         self.tasks.push(Task::new(self.next_task, Purpose::LongPoll(poll), receive));
@@ -260,10 +259,10 @@ impl World {
     pub(crate) fn settle(&mut self) -> Step {
         let mut sleeper = None;
         for _ in 0..SETTLE_ROUNDS {
-            self.broker()?.run_due();
+            self.shards()?.run_due();
             while self.tasks.iter().any(Task::is_woken) {
                 self.poll_all()?;
-                self.broker()?.run_due();
+                self.shards()?.run_due();
             }
             sleeper = self.sleeper();
             // A long poll that is not woken for what it would be refused waits rightly.

@@ -36,7 +36,7 @@ impl World {
         self.vary(&mut settings, name);
         let tags = [("made".to_owned(), self.step.to_string())].into();
         let new = NewQueue { key: key(name), settings, attributes: Default::default(), tags };
-        match self.broker()?.begin_create_queue(&new) {
+        match self.shard()?.begin_create_queue(&new) {
             Ok((Creation::Existing(queue), ticket)) => {
                 let id = queue.id().0;
                 if !self.oracle.live.queues.contains_key(&id) {
@@ -83,7 +83,7 @@ impl World {
         let Some(queue) = self.some_queue()? else { return Ok(()) };
         let mut settings = queue.definition().settings.clone();
         self.vary(&mut settings, &queue.key().name);
-        let broker = Arc::clone(self.broker()?);
+        let shards = Arc::clone(self.shards()?);
         let (shared, step) = (Arc::clone(&queue), self.step);
         let wanted = settings.clone();
         let update = async move {
@@ -92,7 +92,7 @@ impl World {
                 definition.tags.insert("changed".to_owned(), step.to_string());
                 Ok::<(), std::convert::Infallible>(())
             };
-            Output::Done(broker.update_queue(&shared, change).await.map(drop))
+            Output::Done(shards.catalog().update_queue(&shared, change).await.map(drop))
         };
         self.begin("update", &queue, update, |queue| {
             let definition = Definition::clone(&queue.definition());
@@ -106,10 +106,10 @@ impl World {
     pub(crate) fn purge_or_delete_queue(&mut self) -> Step {
         let Some(queue) = self.some_queue()? else { return Ok(()) };
         let (id, now) = (queue.id().0, self.now());
-        let broker = Arc::clone(self.broker()?);
+        let shards = Arc::clone(self.shards()?);
         let shared = Arc::clone(&queue);
         if self.random.chance(50) {
-            let delete = async move { Output::Done(broker.delete_queue(&shared).await) };
+            let delete = async move { Output::Done(shards.catalog().delete_queue(&shared).await) };
             return self
                 .begin("delete", &queue, delete, |_| Ok(Change::QueueDeleted { queue: id }));
         }
@@ -117,7 +117,7 @@ impl World {
         let is_cooling =
             self.profile.has_purge_cool_down && last > 0 && now < last + limits::COOL_DOWN_S * 1000;
         let purge = async move {
-            match broker.purge_queue(&shared).await {
+            match shared.purge().await {
                 Err(BrokerError::PurgeInProgress) if is_cooling => Output::Done(Ok(())),
                 Ok(()) if is_cooling => {
                     Output::Done(Err(BrokerError::Internal("purged too soon".to_owned())))

@@ -54,7 +54,7 @@ impl World {
             in_flight_limit: self.profile.in_flight_limit,
         };
         let before = self.before(&asked);
-        let received = self.broker()?.try_receive(&queue, &receive);
+        let received = queue.try_receive(&receive);
         let mark = self.mark()?;
         let name = queue.key().name.clone();
         match received {
@@ -235,7 +235,7 @@ impl World {
     fn hold(&mut self, queue: &SharedQueue, received: &Received) -> Step {
         let client = self.random.below(self.clients.len() as u64) as usize;
         for delivery in &received.deliveries {
-            let text = self.broker()?.receipt_handle(queue, delivery);
+            let text = queue.receipt_handle(delivery);
             self.keep_handle(client, queue.id().0, text, None)?;
         }
         Ok(())

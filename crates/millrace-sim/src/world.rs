@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_broker::{Broker, BrokerError, Handle, SharedQueue};
+use millrace_broker::{BrokerError, Handle, Shard, Shards, SharedQueue};
 use millrace_core::{Clock, QueueId};
 use millrace_journal::{FileSystem, GroupCommit, SimFileSystem, Unavailable};
 
@@ -45,10 +45,10 @@ impl From<String> for Trouble {
 
 pub(crate) type Step = Result<(), Trouble>;
 
-/// A broker and the journal below it.
+/// One shard and the journal below it.
 pub struct Node {
     pub log: Arc<GroupCommit>,
-    pub broker: Arc<Broker>,
+    pub shards: Arc<Shards>,
 }
 
 /// A client and the receipt handles that it never forgets.
@@ -265,7 +265,7 @@ impl World {
     }
 
     fn run_due(&mut self) -> Step {
-        self.broker()?.run_due();
+        self.shards()?.run_due();
         self.note("run due".to_owned());
         self.compare_as_is()
     }
@@ -324,14 +324,14 @@ impl World {
         let now = self.now();
         self.oracle.live.tick(now);
         let Some(node) = &self.node else { return Ok(()) };
-        let Some(queue) = node.broker.queue_by_id(QueueId(id)) else { return Ok(()) };
+        let Some(queue) = node.shards.catalog().queue_by_id(QueueId(id)) else { return Ok(()) };
         let Some(wanted) = self.oracle.live.queues.get(&id) else { return Ok(()) };
         let compared = invariants::compare_queue(node, &queue, wanted, Look::Ends);
         compared.map_err(|error| self.blame(error))
     }
 
     pub(crate) fn look_into(&self, queue: &SharedQueue) -> Result<BTreeMap<u64, Seen>, Trouble> {
-        invariants::look_into(self.broker()?, queue).map_err(|error| self.blame(error))
+        invariants::look_into(queue).map_err(|error| self.blame(error))
     }
 
     /// Reads fail when there is no power; everything else is a failure.
@@ -358,11 +358,15 @@ impl World {
     }
 
     pub(crate) fn node(&self) -> Result<&Node, String> {
-        self.node.as_ref().ok_or_else(|| "no broker runs".to_owned())
+        self.node.as_ref().ok_or_else(|| "no server runs".to_owned())
     }
 
-    pub(crate) fn broker(&self) -> Result<&Arc<Broker>, String> {
-        Ok(&self.node()?.broker)
+    pub(crate) fn shards(&self) -> Result<&Arc<Shards>, String> {
+        Ok(&self.node()?.shards)
+    }
+
+    pub(crate) fn shard(&self) -> Result<Arc<Shard>, String> {
+        self.shards()?.home().map_err(|error| error.to_string())
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -377,7 +381,7 @@ impl World {
 
     /// One of the queues that exist.
     pub(crate) fn some_queue(&mut self) -> Result<Option<Arc<SharedQueue>>, String> {
-        let queues = self.broker()?.queues();
+        let queues = self.shards()?.catalog().queues();
         if queues.is_empty() {
             return Ok(None);
         }
@@ -386,7 +390,7 @@ impl World {
     }
 
     pub(crate) fn queue_by_id(&self, id: u64) -> Result<Option<Arc<SharedQueue>>, String> {
-        Ok(self.broker()?.queue_by_id(QueueId(id)))
+        Ok(self.shards()?.catalog().queue_by_id(QueueId(id)))
     }
 }
 

@@ -1,12 +1,12 @@
-//! Builds what the server serves: journal, broker, services.
+//! Builds what the server serves: journal, shard, services.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use millrace_broker::Broker;
-use millrace_core::{Clock, SystemClock};
+use millrace_broker::{OpenShard, Shard, Shards};
+use millrace_core::{Clock, ShardId, SystemClock};
 use millrace_engine::{Finished, Replay};
 use millrace_journal::{
     Durability, GroupCommit, Journal, LocalJournal, LocalOptions, MemoryJournal, RealFileSystem,
@@ -26,10 +26,13 @@ use crate::{
     memory::Bounds,
 };
 
+/// The only one.
+const SHARD: ShardId = ShardId(0);
+
 /// The services and what belongs to them.
 pub(crate) struct Services {
     pub(crate) service: Arc<millrace_services::Services>,
-    pub(crate) broker: Arc<Broker>,
+    pub(crate) shards: Arc<Shards>,
     pub(crate) hooks: Hooks,
     /// To be called after the drain: makes everything durable and says if that failed.
     pub(crate) close: Box<dyn FnOnce() -> anyhow::Result<()>>,
@@ -60,11 +63,13 @@ pub(crate) fn open_services(
         purge_cool_down: config.limits.purge_cool_down,
         ..millrace_broker::Options::default()
     };
-    let broker = Broker::new(log.clone(), clock.clone(), options, replayed, Box::new(random_bits))?;
-    broker.spawn_threads().context("starting the broker's threads")?;
-    let monitor = start_monitor(config, &broker)?;
+    let open =
+        OpenShard { id: SHARD, log: log.clone(), options, replayed, random: Box::new(random_bits) };
+    let shards = Shards::of_one(clock.clone(), open)?;
+    shards.spawn_threads().context("starting the broker's threads")?;
+    let monitor = start_monitor(config, &shards)?;
     let services = Arc::new(millrace_services::Services::new(
-        broker.clone(),
+        shards.clone(),
         monitor.clone(),
         &Options {
             console_url: surroundings.console_url,
@@ -74,8 +79,8 @@ pub(crate) fn open_services(
     ));
     declare_queues(config, &services, &log)?;
 
-    let hooks = hooks(&broker, clock, drain, &log);
-    let closing = broker.clone();
+    let hooks = hooks(&shards, clock, drain, &log);
+    let closing = shards.clone();
     let close = Box::new(move || {
         monitor.close();
         closing.close();
@@ -85,7 +90,7 @@ pub(crate) fn open_services(
             Some(reason) => Err(anyhow!("journal: {reason}")),
         }
     });
-    Ok(Services { service: services, broker, hooks, close })
+    Ok(Services { service: services, shards, hooks, close })
 }
 
 fn log_replay(replayed: &Finished, log: &GroupCommit) {
@@ -115,23 +120,23 @@ fn log_replay(replayed: &Finished, log: &GroupCommit) {
 
 /// What the server's workers run beside their connections, and whether the journal takes changes.
 fn hooks(
-    broker: &Arc<Broker>,
+    shards: &Arc<Shards>,
     clock: Arc<SystemClock>,
     drain: &Drain,
     log: &Arc<GroupCommit>,
 ) -> Hooks {
-    let (broker, drain, log) = (broker.clone(), drain.clone(), log.clone());
+    let (shards, drain, log) = (shards.clone(), drain.clone(), log.clone());
     let per_worker = move |worker| -> BoxFuture {
-        let driver = broker.commit_driver(tokio::task::yield_now);
-        let (broker, drain, clock) = (broker.clone(), drain.clone(), clock.clone());
+        let driver = millrace_broker::commit_driver(tokio::task::yield_now);
+        let (shards, drain, clock) = (shards.clone(), drain.clone(), clock.clone());
         Box::pin(async move {
             let drained = async {
                 drain.started().await;
-                broker.drain();
+                shards.drain();
             };
             let watched = async {
                 if worker == 0 {
-                    watch_clock(&clock, &broker).await;
+                    watch_clock(&clock, &shards).await;
                 }
             };
             tokio::join!(driver, drained, watched);
@@ -155,7 +160,7 @@ const CLOCK_SLACK_MS: u64 = 5000;
 ///
 /// Tells when the wall's clock was set. Ours goes on as it did until the next start, which goes by
 /// the wall's again: it is then that messages may be older, or timeouts over, all at once.
-async fn watch_clock(clock: &SystemClock, broker: &Broker) {
+async fn watch_clock(clock: &SystemClock, shards: &Shards) {
     let mut suspended = suspended_so_far();
     let mut told_ms = 0;
     loop {
@@ -163,7 +168,7 @@ async fn watch_clock(clock: &SystemClock, broker: &Broker) {
         // Not what lies between two looks at two clocks.
         if slept > SUSPEND_LEAST {
             clock.advance(slept);
-            broker.clock_leapt();
+            shards.clock_leapt();
             suspended += slept;
         }
         let lag_ms = clock.lag_ms();
@@ -202,10 +207,10 @@ fn random_bits() -> u128 {
 }
 
 /// Opens the history of metrics, gathers into it, and evaluates alarms.
-fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Monitor>> {
+fn start_monitor(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Arc<Monitor>> {
     let path = config.data.join("metrics");
     let dir = (config.durability != Durability::Memory).then_some(path.as_path());
-    let now = broker.now();
+    let now = shards.now();
     let store = match MetricStore::open(dir, now) {
         // On a full disk, say: queues matter more than their history.
         Err(StoreError::Io(error)) => {
@@ -215,7 +220,8 @@ fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Mo
         }
         opened => opened,
     };
-    if let Some(Err(error)) = dir.map(|dir| convert_alarms(broker, dir)) {
+    let home = shards.home()?;
+    if let Some(Err(error)) = dir.map(|dir| convert_alarms(&home, dir)) {
         let dir = path.display();
         tracing::error!(%dir, %error, "alarms of an earlier version are not taken over");
     }
@@ -226,7 +232,7 @@ fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Mo
         true => QueueAccess::Open,
         false => QueueAccess::ByPolicy,
     };
-    let monitor = Monitor::start(broker.clone(), store, queue_access);
+    let monitor = Monitor::start(shards.clone(), store, queue_access);
     Ok(Arc::new(monitor.context("starting the threads of metrics")?))
 }
 
@@ -240,7 +246,7 @@ fn open_log(config: &Config) -> anyhow::Result<(Arc<GroupCommit>, Finished)> {
     };
     let log = GroupCommit::new(journal, Bounds::of(config.limits.memory_bytes).group_options());
     replay.recover_definitions(&config.region, &config.account);
-    let first_seq = Broker::first_seq(log.opened().epoch.0);
+    let first_seq = Shard::first_seq(SHARD, log.opened().epoch.0)?;
     Ok((log, replay.finish(first_seq)))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use anyhow::Context;
-use millrace_broker::Broker;
+use millrace_broker::Shards;
 use millrace_console::{Console, Options};
 use millrace_server::{BindError, Drain, Hooks, Limits, Server, Timeouts};
 use millrace_services::AccessKeys;
@@ -65,7 +65,7 @@ impl Bound {
     pub(crate) fn start(
         self,
         config: &Config,
-        (broker, services): (Arc<Broker>, Arc<millrace_services::Services>),
+        (shards, services): (Arc<Shards>, Arc<millrace_services::Services>),
         figures: ServerFigures,
         access_keys: AccessKeys,
         endpoint: String,
@@ -83,12 +83,12 @@ impl Bound {
             figures: Arc::new(move || figures.of_process()),
             secret,
         };
-        let console = Arc::new(Console::new(broker.clone(), services, options));
+        let console = Arc::new(Console::new(shards.clone(), services, options));
         let (companion, for_companion) = (console.clone(), drain.clone());
         let hooks = Hooks {
             per_worker: Some(Arc::new(move |_| {
                 let (console, drain) = (companion.clone(), for_companion.clone());
-                let driver = broker.commit_driver(tokio::task::yield_now);
+                let driver = millrace_broker::commit_driver(tokio::task::yield_now);
                 Box::pin(async move {
                     let drained = async {
                         drain.started().await;

@@ -74,7 +74,7 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
     let console = match (console, addresses.first()) {
         (Some(console), Some(address)) => {
             tracing::info!(url = console_url, "console");
-            let parts = (services.broker, services.service.clone());
+            let parts = (services.shards, services.service.clone());
             Some(console.start(
                 &config,
                 parts,

@@ -60,12 +60,11 @@ mod tests {
     use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
-    use millrace_core::{Clock, SystemClock};
-    use millrace_engine::{Definition, Replay, Settings};
-    use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+    use millrace_engine::{Definition, Settings};
 
     use super::*;
-    use crate::{Broker, Creation, NewQueue, Options};
+    use crate::Shards;
+    use crate::testing::{self, key};
 
     /// The wait for the commit is left.
     fn begin<F: Future>(future: F) {
@@ -73,46 +72,35 @@ mod tests {
         assert!(matches!(polled, Poll::Pending));
     }
 
-    fn key(name: &str) -> QueueKey {
-        QueueKey::new("us-east-1", "000000000000", name)
-    }
-
-    fn set_target(broker: &Broker, queue: &SharedQueue, target: &str) {
+    fn set_target(shards: &Shards, queue: &SharedQueue, target: &str) {
         let QueueKey { region, account, name } = key(target);
         let change = |definition: &mut Definition| {
             definition.settings.redrive =
                 Some(Redrive { region, account, name, max_receive_count: 1 });
             Ok::<_, ()>(())
         };
-        begin(broker.update_queue(queue, change));
+        begin(shards.catalog().update_queue(queue, change));
     }
 
     /// What was changed first may come to the maps last: here it has to be woken for that, and the
     /// other comes along meanwhile.
     #[test]
     fn the_later_of_two_changes_counts_in_whichever_order_they_are_noted() {
-        let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let (options, replayed) = (Options::default(), Replay::default().finish(1));
-        let broker = Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap();
-        let (attributes, tags) = (BTreeMap::new(), BTreeMap::new());
-        let new = NewQueue { key: key("jobs"), settings: Settings::default(), attributes, tags };
-        let Ok((Creation::Created(queue), _)) = broker.begin_create_queue(&new) else {
-            panic!("it is created")
-        };
+        let (_log, shards) = testing::open(1 << 20);
+        let queue = testing::create(&shards, "jobs", Settings::default());
         let has_target = |target: &str| {
             let definition = queue.definition();
             definition.settings.redrive.as_ref().is_some_and(|it| it.name == target)
         };
         let is_source =
-            |target: &str| !broker.dead_letter_sources(&key(target), None, 1).is_empty();
+            |target: &str| !shards.catalog().dead_letter_sources(&key(target), None, 1).is_empty();
 
         for _ in 0..30 {
             std::thread::scope(|scope| {
-                let maps = broker.catalog.maps();
+                let maps = shards.catalog().maps();
                 for target in ["first", "second"] {
-                    let (broker, queue) = (&broker, &queue);
-                    scope.spawn(move || set_target(broker, queue, target));
+                    let (shards, queue) = (&shards, &queue);
+                    scope.spawn(move || set_target(shards, queue, target));
                     while !has_target(target) {
                         std::thread::yield_now();
                     }

@@ -5,9 +5,9 @@
 //! ```text
 //! const TOPICS: Collection<Topic> = Collection::new("topics", |topic| topic.arn.clone());
 //!
-//! TOPICS.get(&broker, arn)                                         Option<Found<Topic>>
-//! TOPICS.scan(&broker, "arn:aws:sns:us-east-1:", None, 100)        Vec<Topic>
-//! broker.change_kept(&[TOPICS.put(&topic)?, USERS.delete(name)], Purpose::Store)   all or nothing
+//! TOPICS.get(shard.kept(), arn)                                         Option<Found<Topic>>
+//! TOPICS.scan(shard.kept(), "arn:aws:sns:us-east-1:", None, 100)        Vec<Topic>
+//! shard.kept().change(&[TOPICS.put(&topic)?, USERS.delete(name)], Purpose::Store)   all or nothing
 //! ```
 //! Fields that a later version adds to the type need a default, for documents of earlier ones.
 
@@ -16,8 +16,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Document, KeptChange, KeptError};
-use crate::broker::Broker;
+use super::{Document, Kept, KeptChange, KeptError};
 
 /// A collection of values of one type.
 #[derive(Debug)]
@@ -40,7 +39,7 @@ impl<T: Serialize + DeserializeOwned> Collection<T> {
         Collection { name, key }
     }
 
-    /// The name, as [`Broker::watch_kept`] and the figures have it.
+    /// The name, as [`Kept::watch`] and the figures have it.
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -60,14 +59,14 @@ impl<T: Serialize + DeserializeOwned> Collection<T> {
     }
 
     /// The value of that key.
-    pub fn get(&self, broker: &Broker, key: &str) -> Option<Found<T>> {
-        let document = broker.kept(self.name, key)?;
+    pub fn get(&self, kept: &Kept, key: &str) -> Option<Found<T>> {
+        let document = kept.get(self.name, key)?;
         self.decode(key, &document)
     }
 
     /// Up to `limit` values whose keys begin with `prefix`, by key, from behind `after` on.
-    pub fn scan(&self, broker: &Broker, prefix: &str, after: Option<&str>, limit: usize) -> Vec<T> {
-        let documents = broker.scan_kept(self.name, prefix, after, limit).into_iter();
+    pub fn scan(&self, kept: &Kept, prefix: &str, after: Option<&str>, limit: usize) -> Vec<T> {
+        let documents = kept.scan(self.name, prefix, after, limit).into_iter();
         documents.filter_map(|(key, document)| Some(self.decode(&key, &document)?.value)).collect()
     }
 

@@ -9,8 +9,8 @@ use millrace_engine::record::{Record as EngineRecord, Records, SentRecord, SlotS
 use millrace_engine::{ContentVersion, Relocate, StoredContent};
 use millrace_journal::{Position, Purpose, ReadError, Record, Replayed, SegmentId};
 
+use super::Truncation;
 use crate::append::journal_records;
-use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::queue::{SharedQueue, State};
 
@@ -23,7 +23,7 @@ const UNREADABLE_S: u64 = 600;
 /// Slots that are looked through under a queue's lock at a time, for what to relocate.
 const SLOTS_AT_A_TIME: u32 = 1 << 13;
 
-impl Broker {
+impl Truncation {
     /// Appends live messages of a segment again, not too many at a time.
     pub(super) fn relocate_messages(
         &self,
@@ -33,12 +33,12 @@ impl Broker {
         let mut found: Vec<(Arc<SharedQueue>, SlotSeq, Position)> = Vec::new();
         let mut collect = |replayed: Replayed<'_>| {
             if let Some(message) = message_of(replayed.index) {
-                let queue = self.catalog.by_id(message.queue);
+                let queue = self.catalog.queue_by_id(message.queue);
                 found.extend(queue.map(|queue| (queue, message.at, replayed.position)));
             }
             ControlFlow::Continue(())
         };
-        let replayed = self.log.replay_segment(segment, &mut collect);
+        let replayed = self.common.log.replay_segment(segment, &mut collect);
         replayed.map_err(|error| BrokerError::Internal(format!("segment: {error}")))?;
         let mut relocated_bytes = 0;
         for (queue, at, position) in found {
@@ -48,7 +48,7 @@ impl Broker {
             }
         }
         // What was dead-lettered stands in another queue than its record says.
-        for queue in self.catalog.all() {
+        for queue in self.queues() {
             let mut next = 0;
             while let Some(moved) = messages_in(&queue, segment, &mut next) {
                 queue.let_others_in();
@@ -84,16 +84,16 @@ impl Broker {
         let source_bytes = message.source.as_ref().map_or(0, |source| source.len());
         let bytes = message.record_len as usize + RELOCATION_BYTES + source_bytes;
         // As long as there is no further segment, the last of this one is left to deletes.
-        let reservation = self.log.reserve(bytes, Purpose::Relocate)?;
+        let reservation = self.common.log.reserve(bytes, Purpose::Relocate)?;
         let mut state = queue.lock();
         let Some(message) = find(&state) else { return Ok(0) };
         let mut records = Records::default();
         let content = StoredContent { version, bytes: &payload };
         let relocate = Relocate { id, message: &message, content };
-        state.queue.relocate(self.now(), &relocate, &mut records);
+        state.queue.relocate(self.common.now(), &relocate, &mut records);
         let records = journal_records(&records);
         let mut positions = Vec::new();
-        self.log.append(reservation, &records, &mut positions);
+        self.common.log.append(reservation, &records, &mut positions);
         let record_bytes = records.iter().map(Record::encoded_bytes).sum();
         if let Some(position) = positions.first() {
             state.queue.relocated(at, position.0, record_bytes as u32);
@@ -111,7 +111,7 @@ impl Broker {
         record_len: u32,
         unreadable: &mut Option<(SegmentId, Timestamp)>,
     ) -> Result<(MessageId, ContentVersion, Bytes), BrokerError> {
-        match self.log.read(position, record_len) {
+        match self.common.log.read(position, record_len) {
             Ok(stored) => {
                 let message = message_of(stored.index());
                 let (id, version) = message
@@ -134,7 +134,7 @@ impl Broker {
         unreadable: &mut Option<(SegmentId, Timestamp)>,
     ) -> bool {
         let ReadError::Io { .. } = error else { return matches!(error, ReadError::Damaged(_)) };
-        let (segment, now) = (position.segment(), self.now());
+        let (segment, now) = (position.segment(), self.common.now());
         let since = match *unreadable {
             Some((of, since)) if of == segment => since,
             _ => unreadable.insert((segment, now)).1,
@@ -153,7 +153,7 @@ impl Broker {
             id = message.map(|message| message.id);
             ControlFlow::Break(())
         };
-        let replayed = self.log.replay_segment(position.segment(), &mut look);
+        let replayed = self.common.log.replay_segment(position.segment(), &mut look);
         replayed.map_err(|error| BrokerError::Internal(format!("segment: {error}")))?;
         id.ok_or_else(|| BrokerError::Internal(format!("no message at {position}")))
     }

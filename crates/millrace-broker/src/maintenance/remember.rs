@@ -8,9 +8,8 @@ use millrace_engine::record::{Records, RememberedRecord};
 use millrace_journal::record::RECORD_HEADER_BYTES;
 use millrace_journal::{Purpose, Record, SegmentId};
 
-use super::shorten::{COMMIT_PAUSE, LogState};
+use super::shorten::{COMMIT_PAUSE, LogState, Truncation};
 use crate::append::journal_records;
-use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
 
@@ -38,7 +37,7 @@ impl Remembering {
     }
 }
 
-impl Broker {
+impl Truncation {
     /// Appends a piece again. After the last, the segments may go when all is committed.
     pub(super) fn remember_again(
         &self,
@@ -50,7 +49,7 @@ impl Broker {
         while appended < AT_A_TIME {
             let Some(queue) = remembering.queues.last() else {
                 // Everything so far: also what moved messages out of these segments.
-                log.pending = Some((self.log.latest(), remembering.boundary));
+                log.pending = Some((self.common.log.latest(), remembering.boundary));
                 return Ok(Duration::ZERO);
             };
             match self.append_remembered(queue, last, &mut remembering.next)? {
@@ -61,7 +60,7 @@ impl Broker {
                 }
             }
         }
-        log.appended = Some(self.log.latest());
+        log.appended = Some(self.common.log.latest());
         log.remembering = Some(remembering);
         Ok(COMMIT_PAUSE)
     }
@@ -81,7 +80,7 @@ impl Broker {
             false => state.queue.remembered_to(last, next, UNDER_ONE_LOCK),
         };
         let Some(sends) = sends else { return Ok(None) };
-        let now = self.now();
+        let now = self.common.now();
         let current: Vec<_> = sends.iter().filter(|send| send.expires > now).collect();
         if current.is_empty() {
             return Ok(Some(0));
@@ -91,9 +90,9 @@ impl Broker {
         current.iter().for_each(|send| state.queue.remember_again(send, &mut records));
         let records = journal_records(&records);
         let bytes = records.iter().map(Record::encoded_bytes).sum();
-        let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
+        let reservation = self.common.log.reserve(bytes, Purpose::Reclaim)?;
         let mut positions = Vec::with_capacity(records.len());
-        self.log.append(reservation, &records, &mut positions);
+        self.common.log.append(reservation, &records, &mut positions);
         for (send, position) in current.iter().zip(positions) {
             state.queue.remembered_at(send, position.0);
         }

@@ -2,11 +2,11 @@
 //!
 //! Only the tail of the log goes, so a delete always outlives the send that it cancels. What still
 //! counts in a segment about to go (definitions, tasks, remembered sends, the secret) is appended
-//! again first, and what is held (`holds`) stays. When the log is longer than twice the live bytes plus a slack, the live messages of
-//! the oldest segment are appended again, too.
+//! again first, and what is held (`holds`) stays. When the log is longer than twice the live bytes
+//! plus a slack, the live messages of the oldest segment are appended again, too.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use millrace_core::Timestamp;
@@ -14,13 +14,15 @@ use millrace_engine::record::{Records, SecretRecord};
 use millrace_journal::record::RECORD_HEADER_BYTES;
 use millrace_journal::{Purpose, SegmentId, SegmentInfo, Ticket, Unavailable};
 
-use super::LONGEST_PAUSE;
 use super::remember::{REMEMBERED_BYTES, Remembering};
+use super::{LONGEST_PAUSE, PAUSE};
 use crate::append::append_one;
-use crate::broker::Broker;
-use crate::catalog::new_definition;
+use crate::catalog::Catalog;
+use crate::common::Common;
 use crate::error::BrokerError;
-use crate::queue::SharedQueue;
+use crate::kept::Kept;
+use crate::move_task::MoveTasks;
+use crate::queue::{SharedQueue, new_definition};
 
 /// Until a commit under way is looked at again.
 pub(super) const COMMIT_PAUSE: Duration = Duration::from_millis(5);
@@ -28,6 +30,15 @@ pub(super) const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 const REST_MS: u64 = 10_000;
 /// Bytes of a definition's record beside its index, and of a frame of its own.
 const DEFINITION_OVERHEAD_BYTES: usize = RECORD_HEADER_BYTES + 64;
+
+/// Keeps the journal of one shard short.
+pub(crate) struct Truncation {
+    pub(super) common: Arc<Common>,
+    pub(super) catalog: Arc<Catalog>,
+    kept: Arc<Kept>,
+    move_tasks: Arc<MoveTasks>,
+    state: Mutex<LogState>,
+}
 
 /// How far the log is looked after.
 pub(super) struct LogState {
@@ -55,7 +66,7 @@ enum Again {
 }
 
 impl LogState {
-    pub(super) fn new(secret: ([u8; 16], u64)) -> LogState {
+    fn new(secret: ([u8; 16], u64)) -> LogState {
         LogState {
             secret,
             pending: None,
@@ -67,17 +78,34 @@ impl LogState {
     }
 }
 
-impl Broker {
-    /// Returns how soon to look again.
-    pub(super) fn shorten_log(&self) -> Result<Duration, BrokerError> {
-        let mut log = self.maintenance.log.lock().unwrap_or_else(PoisonError::into_inner);
+impl Truncation {
+    pub(crate) fn new(
+        common: Arc<Common>,
+        catalog: Arc<Catalog>,
+        (kept, move_tasks): (Arc<Kept>, Arc<MoveTasks>),
+        secret: ([u8; 16], u64),
+    ) -> Truncation {
+        let state = Mutex::new(LogState::new(secret));
+        Truncation { common, catalog, kept, move_tasks, state }
+    }
+
+    /// Drops and moves what it can. Returns how soon to look again.
+    pub(crate) fn look(&self) -> Duration {
+        self.shorten_log().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the log could not be shortened");
+            PAUSE
+        })
+    }
+
+    fn shorten_log(&self) -> Result<Duration, BrokerError> {
+        let mut log = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if self.waits_for_commit(&mut log) {
             return Ok(COMMIT_PAUSE);
         }
         if let Some(remembering) = log.remembering.take() {
             return self.remember_again(&mut log, remembering);
         }
-        let rest_ms = log.rests_until.millis_since(self.now());
+        let rest_ms = log.rests_until.millis_since(self.common.now());
         if rest_ms > 0 {
             return Ok(Duration::from_millis(rest_ms));
         }
@@ -89,7 +117,7 @@ impl Broker {
         let [oldest, .., active] = segments.as_slice() else { return Ok(LONGEST_PAUSE) };
         let active = active.id;
         let (live_bytes, mut boundary) = self.live(&queues, active);
-        let held = self.holds.oldest_segment().unwrap_or(active);
+        let held = self.common.holds.oldest_segment().unwrap_or(active);
         boundary = boundary.min(held);
         let mut straggling = oldest.id;
         if boundary > oldest.id {
@@ -103,7 +131,7 @@ impl Broker {
                 Again::Begun => return Ok(Duration::ZERO),
                 Again::WhenMoreIsFreed if boundary < active => straggling = boundary,
                 Again::WhenMoreIsFreed | Again::NoRoom | Again::Later => {
-                    log.rests_until = self.now().plus_millis(REST_MS);
+                    log.rests_until = self.common.now().plus_millis(REST_MS);
                     return Ok(Duration::from_millis(REST_MS));
                 }
             }
@@ -114,7 +142,7 @@ impl Broker {
         }
         let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         // Where no further segment can be had there is no slack: it is what is wanted.
-        let slack_bytes = if lacks_segment { 0 } else { self.options.slack_bytes };
+        let slack_bytes = if lacks_segment { 0 } else { self.common.options.slack_bytes };
         let is_long = log_bytes > live_bytes.saturating_mul(2).saturating_add(slack_bytes);
         let is_worth_it = if lacks_segment {
             let straggling_bytes = live_bytes_in(&queues, straggling);
@@ -126,27 +154,32 @@ impl Broker {
         };
         if is_worth_it {
             self.relocate_messages(straggling, &mut log.unreadable)?;
-            log.appended = Some(self.log.latest());
+            log.appended = Some(self.common.log.latest());
             return Ok(COMMIT_PAUSE);
         }
         Ok(LONGEST_PAUSE)
+    }
+
+    pub(super) fn queues(&self) -> Vec<Arc<SharedQueue>> {
+        self.catalog.of_shard(self.common.shard)
     }
 
     /// Whether what was appended for the log's sake is still on its way. Once it is there, the
     /// segments that it stands for go.
     fn waits_for_commit(&self, log: &mut LogState) -> bool {
         if let Some((ticket, boundary)) = log.pending {
-            let Some(outcome) = self.log.outcome(ticket) else { return true };
+            let Some(outcome) = self.common.log.outcome(ticket) else { return true };
             log.pending = None;
             // Who has begun to hold it meanwhile keeps it.
-            let boundary = self.holds.oldest_segment().map_or(boundary, |held| held.min(boundary));
+            let boundary =
+                self.common.holds.oldest_segment().map_or(boundary, |held| held.min(boundary));
             if outcome.is_ok()
-                && let Err(error) = self.log.truncate_before(boundary)
+                && let Err(error) = self.common.log.truncate_before(boundary)
             {
                 tracing::warn!(%error, "old segments could not be dropped");
             }
         }
-        if log.appended.is_some_and(|ticket| self.log.outcome(ticket).is_none()) {
+        if log.appended.is_some_and(|ticket| self.common.log.outcome(ticket).is_none()) {
             return true;
         }
         log.appended = None;
@@ -156,10 +189,10 @@ impl Broker {
     /// Segments, and the queues that may need them. What a message's move takes to a queue that is
     /// made later is told from here on.
     fn log_and_queues(&self) -> (Vec<SegmentInfo>, Vec<Arc<SharedQueue>>) {
-        self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
+        self.common.moved_from.store(u32::MAX, Ordering::Release);
         // A queue that is being made is in the log before it is in the catalog.
         let _changes = self.catalog.changes();
-        (self.log.segments(), self.catalog.all())
+        (self.common.log.segments(), self.queues())
     }
 
     /// Bytes that messages need, and the oldest segment that one is in, `active` if there is none.
@@ -174,12 +207,12 @@ impl Broker {
                 oldest = oldest.min(SegmentId(segment));
             }
         }
-        let moved_from = self.maintenance.moved_from.load(Ordering::Acquire);
+        let moved_from = self.common.moved_from.load(Ordering::Acquire);
         (live_bytes, oldest.min(SegmentId(moved_from)))
     }
 
     fn lacks_segment(&self) -> bool {
-        let asked = self.log.reserve(0, Purpose::Store);
+        let asked = self.common.log.reserve(0, Purpose::Store);
         matches!(asked, Err(Unavailable::DiskFull | Unavailable::TooManyFiles))
     }
 
@@ -188,7 +221,7 @@ impl Broker {
     fn has_room_for(&self, live_bytes: u64) -> bool {
         // Records grow when they are appended again.
         let bytes = live_bytes + live_bytes / 4;
-        self.log.reserve(bytes as usize, Purpose::Relocate).is_ok()
+        self.common.log.reserve(bytes as usize, Purpose::Relocate).is_ok()
     }
 
     /// Appends again what is not a message and stands before `boundary`.
@@ -222,7 +255,9 @@ impl Broker {
             return Ok(Again::Later); // Sends expire soon.
         }
         // Begun and not ended, it would take what is left for deletes, and free nothing.
-        if self.lacks_segment() && self.log.reserve(bytes as usize, Purpose::Reclaim).is_err() {
+        if self.lacks_segment()
+            && self.common.log.reserve(bytes as usize, Purpose::Reclaim).is_err()
+        {
             return Ok(Again::NoRoom);
         }
         if is_before(log.secret.1) {
@@ -238,14 +273,14 @@ impl Broker {
                 state.definition_position = self.append_again(&records)?;
             }
         }
-        self.forget_ended_tasks()?;
+        self.move_tasks.forget_ended_tasks()?;
         self.kept.append_again(is_before, |records| self.append_again(records))?;
         log.remembering = Some(Remembering::new(queues, boundary));
         Ok(Again::Begun)
     }
 
     fn append_again(&self, records: &Records<'_>) -> Result<u64, BrokerError> {
-        let (_, position) = append_one(&self.log, Purpose::Reclaim, records)?;
+        let (_, position) = append_one(&self.common.log, Purpose::Reclaim, records)?;
         Ok(position)
     }
 }

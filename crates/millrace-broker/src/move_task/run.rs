@@ -9,9 +9,8 @@ use millrace_engine::{Content, Delivery, MOVE_TASKS, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, ReadError, Record};
 
 use super::tasks::Entry;
-use super::{MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, json};
+use super::{MoveTask, MoveTaskFailure, MoveTaskStatus, MoveTasks, is_that, json};
 use crate::append::journal_records;
-use crate::broker::Broker;
 use crate::deliver::{decode, unreadable};
 use crate::due::PASSING_BUDGET;
 use crate::error::BrokerError;
@@ -39,22 +38,22 @@ enum Turn {
     NoSource,
 }
 
-impl Broker {
+impl MoveTasks {
     /// Lets each task that is due move some messages. Returns how soon the next is due.
-    pub(crate) fn run_move_tasks(&self) -> Option<Duration> {
+    pub(crate) fn run(&self) -> Option<Duration> {
         if self.waits_for_moves() {
             return Some(COMMIT_PAUSE);
         }
-        let now = self.now();
+        let now = self.common.now();
         let due: Vec<String> = {
-            let tasks = self.move_tasks.lock();
+            let tasks = self.lock();
             let due = tasks.all_running().filter(|entry| entry.due_at() <= now);
             due.map(|entry| entry.task.id.clone()).collect()
         };
         for id in due {
-            self.run_move_task(&id, now);
+            self.run_one(&id, now);
         }
-        let tasks = self.move_tasks.lock();
+        let tasks = self.lock();
         let next = tasks.all_running().map(Entry::due_at).min();
         next.map(|next| match tasks.awaited {
             Some(_) => COMMIT_PAUSE,
@@ -64,19 +63,19 @@ impl Broker {
 
     /// Whether so much was moved that its commit is to come first.
     fn waits_for_moves(&self) -> bool {
-        let mut tasks = self.move_tasks.lock();
-        tasks.awaited = tasks.awaited.filter(|moves| self.log.outcome(*moves).is_none());
+        let mut tasks = self.lock();
+        tasks.awaited = tasks.awaited.filter(|moves| self.common.log.outcome(*moves).is_none());
         tasks.awaited.is_some()
     }
 
     /// Moves what is due by now: all that a rate has earned since the last turn, up to a turn's
     /// worth.
-    fn run_move_task(&self, id: &str, now: Timestamp) {
+    fn run_one(&self, id: &str, now: Timestamp) {
         for _ in 0..MOVES_PER_TURN {
             if self.waits_for_moves() {
                 return;
             }
-            let Some(task) = self.move_tasks.with_running(id, |entry| entry.task.clone()) else {
+            let Some(task) = self.with_running(id, |entry| entry.task.clone()) else {
                 return; // Cancelled meanwhile.
             };
             match self.move_one(&task) {
@@ -89,12 +88,12 @@ impl Broker {
                 Err(error) => {
                     tracing::warn!(task = id, %error, "move task has to wait");
                     let wait = |entry: &mut Entry| entry.next_at = now.plus_seconds(1);
-                    self.move_tasks.with_running(id, wait);
+                    self.with_running(id, wait);
                     return;
                 }
             }
             if let Some(rate) = task.max_per_second {
-                let is_due = self.move_tasks.with_running(id, |entry| {
+                let is_due = self.with_running(id, |entry| {
                     entry.earn(rate);
                     entry.due_at() <= now
                 });
@@ -110,11 +109,11 @@ impl Broker {
     }
 
     fn end_task(&self, id: &str, status: MoveTaskStatus, failure: Option<MoveTaskFailure>) {
-        self.move_tasks.with_running(id, |entry| {
+        self.with_running(id, |entry| {
             let ended = MoveTask { status, failure, ..entry.task.clone() };
             if let Err(error) = self.keep_task(entry, ended, Purpose::Reclaim) {
                 tracing::warn!(task = id, %error, "end of move task was not journaled");
-                entry.next_at = self.now().plus_seconds(1);
+                entry.next_at = self.common.now().plus_seconds(1);
             }
         });
     }
@@ -128,8 +127,8 @@ impl Broker {
         }
         let next = loop {
             let mut state = source.lock();
-            let now = self.now();
-            self.tick(&source, &mut state, now, PASSING_BUDGET)?;
+            let now = self.common.now();
+            source.tick(&mut state, now, PASSING_BUDGET)?;
             // What has expired gets no second life. It goes piece by piece: others want the queue
             // too.
             if !state.queue.has_expired(now) {
@@ -142,12 +141,16 @@ impl Broker {
         let destination = task.destination.as_deref().or(message.source.as_deref());
         let Some(destination) = destination else { return Ok(Turn::NoSource) };
         let destination = self.queue_by_arn(destination)?;
-        // A queue that dead-letters to itself: its lock cannot be taken twice.
-        if destination.id() == source.id() || !is_that(task.destination_id, &destination) {
+        // A queue that dead-letters to itself: its lock cannot be taken twice. And one batch moves a
+        // message, so both are in one journal.
+        if destination.id() == source.id()
+            || destination.id().shard() != source.id().shard()
+            || !is_that(task.destination_id, &destination)
+        {
             return Err(BrokerError::QueueDoesNotExist);
         }
         let position = Position(message.position);
-        let stored = self.log.read(position, message.record_len);
+        let stored = self.common.log.read(position, message.record_len);
         match stored.and_then(|record| decode(position, record)) {
             Ok((_, content)) => {
                 self.move_message(task, &source, &destination, &message, &content)?
@@ -168,13 +171,13 @@ impl Broker {
             max: 1,
             visibility_timeout_s: Some(PASSED_OVER_S),
             attempt: None,
-            in_flight_limit: self.options.in_flight_limit,
+            in_flight_limit: self.common.options.in_flight_limit,
         };
-        let Some((received, _)) = self.try_receive(source, &receive)? else { return Ok(()) };
+        let Some((received, _)) = source.try_receive(&receive)? else { return Ok(()) };
         // It was gone, not unreadable, if this is another one.
         let others = received.deliveries.iter().filter(|delivery| delivery.at != at);
         let others = others.map(|delivery| (delivery.at, delivery.receive_count));
-        self.give_back(source, &others.collect::<Vec<_>>());
+        source.give_back(&others.collect::<Vec<_>>());
         Ok(())
     }
 
@@ -189,10 +192,10 @@ impl Broker {
         let counted = MoveTask { moved: task.moved + 1, ..task.clone() };
         let json = json(&counted)?;
         let bytes = message.record_len as usize + json.len() + 1024;
-        let reservation = self.log.reserve(bytes, Purpose::Store)?;
-        let id = MessageId::from_random(self.random_bits());
+        let reservation = self.common.log.reserve(bytes, Purpose::Store)?;
+        let id = MessageId::from_random(self.common.random_bits());
 
-        let mut tasks = self.move_tasks.lock();
+        let mut tasks = self.lock();
         let Some(entry) = tasks.running(&task.id) else { return Ok(()) };
         let (mut from, to) = lock_both(source, Some(destination));
         let Some(mut to) = to.filter(|to| !to.is_deleted) else {
@@ -201,7 +204,7 @@ impl Broker {
         if from.queue.first_ready().is_none_or(|first| first.at != message.at) {
             return Ok(()); // Received or expired meanwhile; the next turn sees what is next.
         }
-        let now = self.now();
+        let now = self.common.now();
         let counting = [KeptChange::put(MOVE_TASKS, &counted.id, &json)];
         let pending = self.kept.begin(&counting)?;
         let mut records = Records::default();
@@ -214,7 +217,7 @@ impl Broker {
         pending.write(&mut records);
         let records = journal_records(&records);
         let mut positions = Vec::with_capacity(records.len());
-        let ticket = self.log.append(reservation, &records, &mut positions);
+        let ticket = self.common.log.append(reservation, &records, &mut positions);
         if let ([sent, _, kept @ ..], [record, ..]) = (&positions[..], &records[..]) {
             to.queue.stored(at, None, sent.0, record.encoded_bytes() as u32);
             pending.appended(kept);
@@ -230,14 +233,11 @@ impl Broker {
         to.moved_in = Some(ticket);
         to.sends.add(content.size_bytes());
         to.wake(u64::from(deadline.0 == 0));
-        self.arm(destination, &mut to);
+        destination.arm(&mut to);
         Ok(())
     }
 
-    pub(crate) fn queue_by_arn(&self, arn: &str) -> Result<Arc<SharedQueue>, BrokerError> {
-        millrace_core::Arn::parse(arn)
-            .and_then(|arn| arn.queue())
-            .and_then(|key| self.queue_by_key(&key))
-            .ok_or(BrokerError::QueueDoesNotExist)
+    fn queue_by_arn(&self, arn: &str) -> Result<Arc<SharedQueue>, BrokerError> {
+        self.catalog.queue_by_arn(arn).ok_or(BrokerError::QueueDoesNotExist)
     }
 }

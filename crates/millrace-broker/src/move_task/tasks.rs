@@ -2,21 +2,28 @@
 //! ended cost those that run nothing, however many there are.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_core::Timestamp;
-use millrace_engine::{KeptDocument, MOVE_TASKS};
+use millrace_engine::MOVE_TASKS;
 use millrace_journal::Ticket;
 
 use super::{MoveTask, MoveTaskStatus};
+use crate::catalog::Catalog;
+use crate::common::Common;
 use crate::error::BrokerError;
+use crate::kept::Kept;
 
 /// Tasks of one source that are remembered (ListMessageMoveTasks shows at most ten).
 const KEPT_PER_SOURCE: usize = 10;
 
-/// The tasks behind their lock.
-#[derive(Debug)]
-pub(crate) struct MoveTasks(Mutex<Tasks>);
+/// The tasks of one shard's queues.
+pub struct MoveTasks {
+    pub(super) common: Arc<Common>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) kept: Arc<Kept>,
+    tasks: Mutex<Tasks>,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
@@ -65,16 +72,15 @@ impl Entry {
 
 impl MoveTasks {
     pub(crate) fn new(
-        kept: &BTreeMap<(String, String), KeptDocument>,
-        now: Timestamp,
+        common: Arc<Common>,
+        catalog: Arc<Catalog>,
+        kept: Arc<Kept>,
     ) -> Result<MoveTasks, BrokerError> {
-        let mut entries = Vec::new();
-        for ((collection, _), document) in kept {
-            if collection == MOVE_TASKS {
-                let task: MoveTask = serde_json::from_slice(&document.bytes)
-                    .map_err(|error| BrokerError::Internal(format!("move task: {error}")))?;
-                entries.push(Entry::new(task, now));
-            }
+        let (now, mut entries) = (common.now(), Vec::new());
+        for (_, document) in kept.scan(MOVE_TASKS, "", None, usize::MAX) {
+            let task: MoveTask = serde_json::from_slice(&document.bytes)
+                .map_err(|error| BrokerError::Internal(format!("move task: {error}")))?;
+            entries.push(Entry::new(task, now));
         }
         entries
             .sort_by(|a, b| (a.task.started_ms, &a.task.id).cmp(&(b.task.started_ms, &b.task.id)));
@@ -83,7 +89,7 @@ impl MoveTasks {
         for entry in entries {
             tasks.add(entry);
         }
-        Ok(MoveTasks(Mutex::new(tasks)))
+        Ok(MoveTasks { common, catalog, kept, tasks: Mutex::new(tasks) })
     }
 
     pub(crate) fn forget(&self) {
@@ -100,7 +106,7 @@ impl MoveTasks {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Tasks> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -205,7 +211,9 @@ mod tests {
 
     #[test]
     fn who_looks_for_those_that_run_does_not_look_at_those_that_ended() {
-        let tasks = MoveTasks::new(&BTreeMap::new(), Timestamp(0)).unwrap();
+        let (_log, shards) = crate::testing::open(1 << 20);
+        let shard = shards.home().unwrap();
+        let tasks = shard.move_tasks();
         let add = |source: u32, number: u32, status| {
             let id = format!("{source}-{number}");
             let task = MoveTask { id, ..task(&source.to_string(), status) };

@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use millrace_broker::{
-    Broker, BrokerError, Kind, MoveTaskError, NewContent, NewQueue, Outgoing, Redrive, Settings,
-    SharedQueue,
+    BrokerError, Kind, MoveTaskError, NewContent, NewQueue, Outgoing, QueueGlance, Redrive,
+    Settings, Shards, SharedQueue,
 };
 use millrace_core::{Clock, MessageId, SystemClock, Timestamp};
 use millrace_engine::{Receive, Replay};
@@ -25,7 +25,7 @@ const ANY: Receive =
 struct Bench {
     clock: Arc<dyn Clock>,
     log: Arc<GroupCommit>,
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     ids: u128,
 }
 
@@ -40,12 +40,14 @@ impl Bench {
     }
 
     fn over(log: Arc<GroupCommit>, clock: Arc<dyn Clock>) -> Bench {
-        let broker = over(&log, Replay::default(), clock.clone());
-        Bench { clock, log, broker, ids: 0 }
+        let shards = over(&log, Replay::default(), clock.clone());
+        Bench { clock, log, shards, ids: 0 }
     }
 
     fn create(&self, name: &str, settings: Settings) -> Arc<SharedQueue> {
-        created(self.broker.begin_create_queue(&new_queue(name, settings)).unwrap().0)
+        created(
+            self.shards.home().unwrap().begin_create_queue(&new_queue(name, settings)).unwrap().0,
+        )
     }
 
     fn send(&mut self, queue: &SharedQueue, body: &[u8]) {
@@ -60,7 +62,7 @@ impl Bench {
                 attributes: BTreeMap::from([("Policy".to_owned(), "x".repeat(4_000))]),
                 ..new_queue(&format!("q{number}"), Settings::default())
             };
-            self.broker.begin_create_queue(&new).unwrap();
+            self.shards.home().unwrap().begin_create_queue(&new).unwrap();
             self.commit();
         }
     }
@@ -78,7 +80,7 @@ impl Bench {
             deduplication_id: is_fifo.then_some(&id),
             delay_s: None,
         };
-        self.broker.begin_send(queue, &[message]).unwrap();
+        queue.begin_send(&[message]).unwrap();
     }
 
     fn commit(&self) {
@@ -86,7 +88,7 @@ impl Bench {
     }
 
     fn expired(&self, queue: &SharedQueue) -> u64 {
-        self.broker.glance(queue).totals.messages_expired
+        QueueGlance::of(queue).totals.messages_expired
     }
 
     /// Fills segments with messages of a queue and deletes it.
@@ -95,13 +97,13 @@ impl Bench {
         for _ in 0..5_000 {
             self.send(&freed, &[b'x'; 1_000]);
         }
-        wait(self.broker.delete_queue(&freed), self).unwrap();
+        wait(self.shards.catalog().delete_queue(&freed), self).unwrap();
     }
 
     /// Segments after so many turns of the maintenance thread.
     fn segments_after(&self, turns: usize) -> Vec<u32> {
         for _ in 0..turns {
-            self.broker.maintain();
+            self.shards.maintain();
             self.commit();
         }
         self.log.segments().iter().map(|segment| segment.id.0).collect()
@@ -124,7 +126,7 @@ fn remembered_sends_are_not_copied_over_and_over() {
 
     let written = segments.last().copied().unwrap() - newest.unwrap();
     assert!(written <= 12, "{written} segments were written to free a few");
-    bench.broker.advance_clock(Duration::from_secs(320));
+    bench.shards.advance_clock(Duration::from_secs(320));
     assert!(bench.segments_after(50).len() <= 2, "what nobody remembers goes");
 }
 
@@ -153,7 +155,7 @@ fn a_straggler_behind_many_definitions_does_not_keep_the_log_long() {
             bench.send(&busy, &[b'x'; 10_000]);
         }
         delete_all(&bench, &busy);
-        bench.broker.advance_clock(Duration::from_secs(11));
+        bench.shards.advance_clock(Duration::from_secs(11));
         bench.segments_after(5);
     }
 
@@ -169,13 +171,13 @@ fn log_is_looked_at_again_although_nothing_is_freed() {
     let mut bench = Bench::new();
     let queue = bench.create("q", Settings::default());
     bench.send(&queue, b"x");
-    let with_one = bench.broker.maintain();
+    let with_one = bench.shards.maintain();
     while bench.log.segments().len() < 2 {
         bench.send(&queue, &[b'x'; 1_000]);
     }
 
     // Receives, for instance, tell nobody that the log has become longer.
-    assert_eq!((with_one, bench.broker.maintain()), (PAUSE, PAUSE));
+    assert_eq!((with_one, bench.shards.maintain()), (PAUSE, PAUSE));
 }
 
 #[test]
@@ -183,11 +185,11 @@ fn a_deleted_queue_is_not_visited_any_more() {
     let mut bench = Bench::new();
     let queue = bench.create("q", Settings::default());
     bench.send(&queue, b"x");
-    assert_ne!(bench.broker.run_due(), Timestamp::NEVER, "the message expires");
+    assert_ne!(bench.shards.run_due(), Timestamp::NEVER, "the message expires");
 
-    wait(bench.broker.delete_queue(&queue), &bench).unwrap();
+    wait(bench.shards.catalog().delete_queue(&queue), &bench).unwrap();
 
-    assert_eq!(bench.broker.run_due(), Timestamp::NEVER);
+    assert_eq!(bench.shards.run_due(), Timestamp::NEVER);
 }
 
 #[test]
@@ -200,7 +202,7 @@ fn catching_up_lets_others_go_on() {
     bench.clock.advance(Duration::from_secs(61));
     let mut turns = 1;
     {
-        let mut catch_up = pin!(bench.broker.catch_up(&queue));
+        let mut catch_up = pin!(queue.catch_up());
         while poll(catch_up.as_mut()).is_pending() {
             turns += 1;
             assert!(queue.counts().ready > 0, "nothing is left to do");
@@ -220,7 +222,7 @@ fn expired_messages_are_not_moved() {
         bench.send(&source, b"x");
     }
     let start = move_task(&key("source"), &key("destination"));
-    wait(bench.broker.start_move_task(&start), &bench).unwrap();
+    wait(bench.shards.home().unwrap().move_tasks().start(&start), &bench).unwrap();
     // The broker's own way drops all that has expired at once.
     bench.clock.advance(Duration::from_secs(61));
 
@@ -239,16 +241,16 @@ fn a_move_task_ends_with_its_queue_although_another_has_its_name() {
         bench.send(&old, b"x");
     }
     let start = move_task(&key("source"), &key("other"));
-    wait(bench.broker.start_move_task(&start), &bench).unwrap();
-    wait(bench.broker.delete_queue(&old), &bench).unwrap();
+    wait(bench.shards.home().unwrap().move_tasks().start(&start), &bench).unwrap();
+    wait(bench.shards.catalog().delete_queue(&old), &bench).unwrap();
     let new = bench.create("source", Settings::default());
     bench.send(&new, b"x");
 
     bench.segments_after(1);
 
     assert_eq!(new.counts().ready, 1, "it was sent to another queue than the task's");
-    assert_eq!(bench.broker.move_tasks(&key("source"), 10), []);
-    wait(bench.broker.start_move_task(&start), &bench).unwrap();
+    assert_eq!(bench.shards.home().unwrap().move_tasks().of_source(&key("source"), 10), []);
+    wait(bench.shards.home().unwrap().move_tasks().start(&start), &bench).unwrap();
     bench.segments_after(1);
     assert_eq!(new.counts().ready, 0);
 }
@@ -264,7 +266,7 @@ fn a_backlog_that_nobody_reads_expires_as_fast_as_it_was_sent() {
     bench.clock.advance(Duration::from_secs(61));
 
     for _ in 0..20 {
-        bench.broker.run_due();
+        bench.shards.run_due();
         bench.clock.advance(Duration::from_millis(1));
     }
 
@@ -279,10 +281,10 @@ fn expired_messages_stay_until_the_journal_has_room_and_are_not_delivered() {
     bench.commit();
     bench.send(&queue, b"x");
     bench.begin_send(&other, &[b'x'; 4_000]);
-    bench.broker.advance_clock(Duration::from_secs(61));
+    bench.shards.advance_clock(Duration::from_secs(61));
 
-    let refused = bench.broker.try_receive(&queue, &ANY).map(|_| ());
-    let mut update = pin!(bench.broker.update_queue(&queue, |definition| {
+    let refused = queue.try_receive(&ANY).map(|_| ());
+    let mut update = pin!(bench.shards.catalog().update_queue(&queue, |definition| {
         definition.settings.retention_s = 3_600;
         Ok::<(), std::convert::Infallible>(())
     }));
@@ -293,7 +295,7 @@ fn expired_messages_stay_until_the_journal_has_room_and_are_not_delivered() {
     assert_eq!((queue.counts().ready, bench.expired(&queue)), (1, 0));
 
     bench.commit();
-    assert!(bench.broker.try_receive(&queue, &ANY).unwrap().is_none());
+    assert!(queue.try_receive(&ANY).unwrap().is_none());
     assert_eq!((queue.counts().ready, bench.expired(&queue)), (0, 1));
 }
 
@@ -309,7 +311,7 @@ fn a_full_segment_is_relocated_in_pieces_and_nothing_is_lost() {
     let segments = bench.segments_after(50);
 
     assert!(segments[0] > 1, "the first segment is gone: {segments:?}");
-    assert_eq!(bench.broker.peek(&queue, 1_000).unwrap().len(), 200);
+    assert_eq!(queue.browser().peek(1_000).unwrap().len(), 200);
 }
 
 #[test]
@@ -321,13 +323,13 @@ fn dead_letters_are_relocated_although_their_records_name_another_queue() {
         bench.send(&queue, &[b'x'; 1_000]);
     }
     let at_once = Receive { visibility_timeout_s: Some(0), ..ANY };
-    while bench.broker.try_receive(&queue, &at_once).unwrap().is_some() {}
+    while queue.try_receive(&at_once).unwrap().is_some() {}
     bench.free_segments();
 
     let segments = bench.segments_after(50);
 
     assert!(segments[0] > 1, "the first segment is gone: {segments:?}");
-    assert_eq!(bench.broker.peek(&dead, 1_000).unwrap().len(), 200);
+    assert_eq!(dead.browser().peek(1_000).unwrap().len(), 200);
 }
 
 /// The journal is quick, so what is left to be committed here would wait for the next change.
@@ -338,7 +340,7 @@ fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
     let queue = bench.create("poisoned", to_dead_letters());
     bench.send(&queue, b"x");
     let at_once = Receive { visibility_timeout_s: Some(0), ..ANY };
-    assert!(bench.broker.try_receive(&queue, &at_once).unwrap().is_some());
+    assert!(queue.try_receive(&at_once).unwrap().is_some());
     bench.commit();
     let (told, commits) = std::sync::mpsc::channel();
     bench.log.on_commit(Box::new(move || told.send(()).unwrap()));
@@ -353,7 +355,7 @@ fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
     };
     await_latest(&bench.log);
 
-    assert!(bench.broker.try_receive(&queue, &ANY).unwrap().is_none());
+    assert!(queue.try_receive(&ANY).unwrap().is_none());
 
     assert_eq!(dead.counts().ready, 1);
     await_latest(&bench.log);
@@ -373,13 +375,13 @@ fn to_dead_letters() -> Settings {
 }
 
 fn delete_all(bench: &Bench, queue: &SharedQueue) {
-    while let Some((received, _)) = bench.broker.try_receive(queue, &ANY).unwrap() {
+    while let Some((received, _)) = queue.try_receive(&ANY).unwrap() {
         let handle = |delivery: &millrace_engine::Delivery| {
-            let text = bench.broker.receipt_handle(queue, delivery);
-            bench.broker.open_receipt_handle(&text).unwrap()
+            let text = queue.receipt_handle(delivery);
+            bench.shards.open_receipt_handle(&text).unwrap()
         };
         let handles: Vec<_> = received.deliveries.iter().map(handle).collect();
-        bench.broker.begin_delete(queue, &handles).unwrap();
+        queue.begin_delete(&handles).unwrap();
         bench.commit();
     }
 }
@@ -442,14 +444,14 @@ fn longer_retention_revives_none_of_many_expired_messages() {
         clock.advance(Duration::from_secs(61));
         clock.left.store(nth, Ordering::Relaxed);
 
-        let mut update = pin!(bench.broker.update_queue(&queue, |definition| {
+        let mut update = pin!(bench.shards.catalog().update_queue(&queue, |definition| {
             definition.settings.retention_s = 3_600;
             Ok::<(), std::convert::Infallible>(())
         }));
         let _ = poll(update.as_mut());
         bench.commit();
 
-        let received = bench.broker.try_receive(&queue, &ANY).unwrap();
+        let received = queue.try_receive(&ANY).unwrap();
         assert!(received.is_none(), "asked {nth} times");
         assert_eq!(bench.expired(&queue), 600, "asked {nth} times");
     }
@@ -466,12 +468,13 @@ fn a_move_task_is_refused_if_a_queue_was_deleted_meanwhile() {
         }
         bench.clock.advance(Duration::from_secs(61));
         let start = move_task(&key("jobs"), &key("others"));
-        let broker = bench.broker.clone();
-        let mut starting = pin!(broker.start_move_task(&start));
+        let shards = bench.shards.clone();
+        let home = shards.home().unwrap();
+        let mut starting = pin!(home.move_tasks().start(&start));
         // It gives way to others between dropping what has expired.
         assert!(poll(starting.as_mut()).is_pending());
-        let gone = bench.broker.queue_by_key(&key(gone)).unwrap();
-        wait(bench.broker.delete_queue(&gone), &bench).unwrap();
+        let gone = bench.shards.catalog().queue_by_key(&key(gone)).unwrap();
+        wait(bench.shards.catalog().delete_queue(&gone), &bench).unwrap();
 
         let started = wait(starting, &bench);
 

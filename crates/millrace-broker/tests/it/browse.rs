@@ -12,11 +12,11 @@ use crate::support::{content, create, fill_segments, message, open, run};
 /// Their records are appended again, and the segments that they were in are dropped.
 #[test]
 fn messages_whose_records_are_moved_on_meanwhile_are_shown() {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
-    let queue = create(&log, &broker, "kept");
+    let (log, shards) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
+    let queue = create(&log, &shards, "kept");
     let body = content("kept");
     for _ in 0..100 {
-        run(&log, broker.send(&queue, &[message("kept", &body)])).unwrap();
+        run(&log, queue.send(&[message("kept", &body)])).unwrap();
     }
     let all = Browse {
         filter: BrowseFilter::All,
@@ -30,16 +30,16 @@ fn messages_whose_records_are_moved_on_meanwhile_are_shown() {
     std::thread::scope(|threads| {
         threads.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
-                let browsed = broker.browse(&queue, &all).unwrap();
+                let browsed = queue.browser().page(&all).unwrap();
                 assert_eq!((browsed.messages.len(), browsed.damaged), (100, 0));
                 assert!(browsed.next.is_none());
             }
         });
         for _ in 0..20 {
-            let filler = fill_segments(&log, &broker);
-            run(&log, broker.delete_queue(&filler)).unwrap();
+            let filler = fill_segments(&log, &shards);
+            run(&log, shards.catalog().delete_queue(&filler)).unwrap();
             for _ in 0..20 {
-                broker.maintain();
+                shards.maintain();
                 while log.commit_step() {}
             }
         }
@@ -47,5 +47,5 @@ fn messages_whose_records_are_moved_on_meanwhile_are_shown() {
     });
 
     assert!(log.segments()[0].id.0 > begun.0 + 20, "{:?}", log.segments());
-    broker.close();
+    shards.close();
 }

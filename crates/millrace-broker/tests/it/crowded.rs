@@ -26,12 +26,12 @@ fn a_long_poll_finds_what_is_behind_dead_letters() {
 }
 
 fn finds_the_last(kind: Kind, request: &ReceiveRequest<'_>) {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
+    let (log, shards) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
     let [dead_name, name] = match kind {
         Kind::Fifo => ["dead.fifo", "jobs.fifo"],
         Kind::Standard => ["dead", "jobs"],
     };
-    let dead = create(&log, &broker, dead_name);
+    let dead = create(&log, &shards, dead_name);
     let target = key(dead_name);
     let redrive = Redrive {
         region: target.region,
@@ -40,7 +40,7 @@ fn finds_the_last(kind: Kind, request: &ReceiveRequest<'_>) {
         max_receive_count: 1,
     };
     let settings = Settings { kind, redrive: Some(redrive), ..Settings::default() };
-    let queue = created(run(&log, broker.create_queue(&new_queue(name, settings))).unwrap());
+    let queue = created(run(&log, shards.create_queue(&new_queue(name, settings))).unwrap());
     let send = |from: u64, count: u64, body: &str| {
         let ids: Vec<String> = (from..from + count).map(|id| id.to_string()).collect();
         let content = content(body);
@@ -54,7 +54,7 @@ fn finds_the_last(kind: Kind, request: &ReceiveRequest<'_>) {
                 Outgoing { group, deduplication_id, ..message(body, &content) }
             })
             .collect();
-        run(&log, broker.send(&queue, &outgoing)).unwrap();
+        run(&log, queue.send(&outgoing)).unwrap();
     };
     for from in (0..DEAD).step_by(100) {
         send(from, 100, "dead");
@@ -67,12 +67,12 @@ fn finds_the_last(kind: Kind, request: &ReceiveRequest<'_>) {
         in_flight_limit: u64::MAX,
     };
     for _ in (0..DEAD).step_by(seen.max) {
-        broker.try_receive(&queue, &seen).unwrap();
+        queue.try_receive(&seen).unwrap();
         log.commit_step();
     }
     send(DEAD, 1, "alive");
 
-    let received = run(&log, broker.receive(&queue, request)).unwrap();
+    let received = run(&log, queue.receive(request)).unwrap();
 
     let bodies: Vec<_> = received.iter().map(|it| it.content.body().to_vec()).collect();
     assert_eq!(bodies, [b"alive".to_vec()], "{kind:?}");

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use millrace_broker::{Broker, Outgoing, ReceiveRequest, Settings, SharedQueue};
+use millrace_broker::{Outgoing, ReceiveRequest, Settings, Shards, SharedQueue};
 use millrace_core::{Clock, Timestamp, limits};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
@@ -28,25 +28,25 @@ impl Clock for Still {
 }
 
 /// A queue whose messages are delayed by a minute, with one that was just sent.
-fn with_a_delayed_message(clock: &Arc<Still>) -> (Arc<Broker>, Arc<SharedQueue>) {
+fn with_a_delayed_message(clock: &Arc<Still>) -> (Arc<Shards>, Arc<SharedQueue>) {
     let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
-    let broker = over(&log, Replay::default(), clock.clone());
+    let shards = over(&log, Replay::default(), clock.clone());
     let new = new_queue("q", Settings { delay_s: 60, ..Settings::default() });
-    let queue = created(broker.begin_create_queue(&new).unwrap().0);
-    broker.begin_send(&queue, &[message("m", &content("m"))]).unwrap();
-    (broker, queue)
+    let queue = created(shards.home().unwrap().begin_create_queue(&new).unwrap().0);
+    queue.begin_send(&[message("m", &content("m"))]).unwrap();
+    (shards, queue)
 }
 
 #[test]
 fn a_clock_that_is_advanced_leaves_each_queue_one_visit() {
     let clock = Arc::new(Still(AtomicU64::new(1_000_000)));
-    let (broker, queue) = with_a_delayed_message(&clock);
-    let expiry = broker.now().plus_seconds(u64::from(Settings::default().retention_s));
+    let (shards, queue) = with_a_delayed_message(&clock);
+    let expiry = shards.now().plus_seconds(u64::from(Settings::default().retention_s));
 
     // Half a second before the delay ends; a visit is not asked for within less than a second.
-    broker.advance_clock(Duration::from_millis(59_500));
+    shards.advance_clock(Duration::from_millis(59_500));
     clock.advance(Duration::from_millis(700));
-    let next = broker.run_due();
+    let next = shards.run_due();
 
     assert_eq!((queue.counts().ready, next), (1, expiry));
 }
@@ -57,8 +57,8 @@ fn an_idle_queue_forgets_all_its_attempts() {
     const RECEIVES: usize = 2_500;
     let clock = Arc::new(Still(AtomicU64::new(1_000_000)));
     let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
-    let broker = over(&log, Replay::default(), clock.clone());
-    let queue = create(&log, &broker, "q.fifo");
+    let shards = over(&log, Replay::default(), clock.clone());
+    let queue = create(&log, &shards, "q.fifo");
     let content = content("m");
     for number in 0..RECEIVES {
         let number = number.to_string();
@@ -67,29 +67,29 @@ fn an_idle_queue_forgets_all_its_attempts() {
             deduplication_id: Some(&number),
             ..message("m", &content)
         };
-        run(&log, broker.send(&queue, &[sent])).unwrap();
+        run(&log, queue.send(&[sent])).unwrap();
     }
     clock.advance(Duration::from_secs(10));
     for number in 0..RECEIVES {
         let attempt = number.to_string();
         let request = ReceiveRequest { max: 1, attempt_id: Some(&attempt), ..ANY };
-        let received = run(&log, broker.receive(&queue, &request)).unwrap();
-        let handle = broker.open_receipt_handle(&received[0].receipt_handle).unwrap();
-        run(&log, broker.delete(&queue, &[handle])).unwrap();
+        let received = run(&log, queue.receive(&request)).unwrap();
+        let handle = shards.open_receipt_handle(&received[0].receipt_handle).unwrap();
+        run(&log, queue.delete(&[handle])).unwrap();
     }
-    let end = broker.now().plus_seconds(limits::DEDUPLICATION_WINDOW_S);
+    let end = shards.now().plus_seconds(limits::DEDUPLICATION_WINDOW_S);
 
     // Of sends nothing is remembered any more.
     clock.advance(Duration::from_secs(295));
-    let mut next = broker.run_due();
+    let mut next = shards.run_due();
     while next < end {
-        clock.advance(Duration::from_millis(next.millis_since(broker.now())));
-        next = broker.run_due();
+        clock.advance(Duration::from_millis(next.millis_since(shards.now())));
+        next = shards.run_due();
     }
     let mut visits = 0;
     while next != Timestamp::NEVER {
-        clock.advance(Duration::from_millis(next.millis_since(broker.now())));
-        next = broker.run_due();
+        clock.advance(Duration::from_millis(next.millis_since(shards.now())));
+        next = shards.run_due();
         visits += 1;
     }
 
@@ -110,19 +110,19 @@ impl Wake for Unpark {
 fn a_poll_is_woken_for_what_is_due_since_the_clock_leapt() {
     const LONG: Duration = Duration::from_secs(10);
     let clock = Arc::new(Still(AtomicU64::new(1_000_000)));
-    let (broker, queue) = with_a_delayed_message(&clock);
-    broker.spawn_threads().unwrap();
+    let (shards, queue) = with_a_delayed_message(&clock);
+    shards.spawn_threads().unwrap();
     let request = ReceiveRequest { wait_time_s: Some(20), ..ANY };
     let waker = Arc::new(Unpark(std::thread::current(), AtomicBool::new(false)));
     let task = Waker::from(waker.clone());
     let mut context = Context::from_waker(&task);
-    let mut poll = pin!(broker.receive(&queue, &request));
+    let mut poll = pin!(queue.receive(&request));
     assert!(poll.as_mut().poll(&mut context).is_pending());
     // Time enough for the threads to fall asleep.
     std::thread::sleep(Duration::from_millis(100));
 
     clock.advance(Duration::from_secs(60));
-    broker.clock_leapt();
+    shards.clock_leapt();
 
     let began = Instant::now();
     while !waker.1.load(Ordering::Acquire) {
@@ -131,5 +131,5 @@ fn a_poll_is_woken_for_what_is_due_since_the_clock_leapt() {
     }
     let Poll::Ready(received) = poll.as_mut().poll(&mut context) else { panic!("it waits still") };
     assert_eq!(received.unwrap().len(), 1);
-    broker.close();
+    shards.close();
 }

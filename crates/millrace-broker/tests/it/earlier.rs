@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_broker::{Broker, Browse, BrowseCursor, BrowseFilter, Outgoing};
+use millrace_broker::{Browse, BrowseCursor, BrowseFilter, Outgoing, Shards};
 use millrace_core::{Clock, MessageId, QueueKey, Timestamp};
 use millrace_journal::{GroupCommit, RealFileSystem};
 
@@ -32,7 +32,7 @@ fn fixture() -> PathBuf {
 }
 
 /// Opens a copy of what version 0.1.0 left behind when it was killed.
-fn opened(dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
+fn opened(dir: &Path) -> (Arc<GroupCommit>, Arc<Shards>) {
     let segment = dir.join("00000001.seg");
     std::fs::copy(fixture().join("journal/00000001.seg"), &segment).unwrap();
     File::options().write(true).open(segment).unwrap().set_len(SEGMENT_BYTES).unwrap();
@@ -41,9 +41,9 @@ fn opened(dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
 
 /// What there is, as text: queues, messages, message move tasks. A field that a version adds is to
 /// be added to what is expected, too.
-fn dump(broker: &Broker) -> String {
+fn dump(shards: &Shards) -> String {
     let mut text = String::new();
-    let mut queues = broker.queues();
+    let mut queues = shards.catalog().queues();
     queues.sort_by_key(|queue| queue.arn().to_owned());
     for queue in queues {
         writeln!(text, "{} {:?}", queue.arn(), queue.definition()).unwrap();
@@ -54,7 +54,7 @@ fn dump(broker: &Broker) -> String {
             max_visits: 1_000,
             max_bytes: 1 << 20,
         };
-        for found in broker.browse(&queue, &all).unwrap().messages {
+        for found in queue.browser().page(&all).unwrap().messages {
             let body = String::from_utf8_lossy(found.content.body());
             let attributes: Vec<_> = found.content.attributes().collect();
             let texts = [found.content.trace_header(), found.content.deduplication_id()];
@@ -69,7 +69,7 @@ fn dump(broker: &Broker) -> String {
             )
             .unwrap();
         }
-        for task in broker.move_tasks(queue.key(), 10) {
+        for task in shards.home().unwrap().move_tasks().of_source(queue.key(), 10) {
             writeln!(text, "{task:?}").unwrap();
         }
     }
@@ -79,9 +79,9 @@ fn dump(broker: &Broker) -> String {
 #[test]
 fn queues_of_the_first_version_are_as_they_were() {
     let dir = tempfile::tempdir().unwrap();
-    let (_, broker) = opened(dir.path());
+    let (_, shards) = opened(dir.path());
 
-    let found = dump(&broker);
+    let found = dump(&shards);
 
     let expected = std::fs::read_to_string(fixture().join("queues.txt")).unwrap();
     assert!(found == expected, "{found}");
@@ -90,14 +90,15 @@ fn queues_of_the_first_version_are_as_they_were() {
 #[test]
 fn receipt_handles_and_deduplication_ids_of_the_first_version_count() {
     let dir = tempfile::tempdir().unwrap();
-    let (log, broker) = opened(dir.path());
-    let queue = |name| broker.queue_by_key(&QueueKey::new("us-east-1", "000000000000", name));
+    let (log, shards) = opened(dir.path());
+    let queue =
+        |name| shards.catalog().queue_by_key(&QueueKey::new("us-east-1", "000000000000", name));
     let [jobs, orders] = ["jobs", "orders.fifo"].map(|name| queue(name).unwrap());
     let [jobs_before, orders_before] = [&jobs, &orders].map(|queue| queue.counts());
 
     let handle = std::fs::read_to_string(fixture().join("handle.txt")).unwrap();
-    let handle = broker.open_receipt_handle(handle.trim()).unwrap();
-    run(&log, broker.delete(&jobs, &[handle])).unwrap();
+    let handle = shards.open_receipt_handle(handle.trim()).unwrap();
+    run(&log, jobs.delete(&[handle])).unwrap();
     let content = content("order 5");
     let repeated = Outgoing {
         id: MessageId::from_random(7),
@@ -105,7 +106,7 @@ fn receipt_handles_and_deduplication_ids_of_the_first_version_count() {
         deduplication_id: Some("f5248a7a7dd9c6b6f82b06a53559886b588efa3d37dc2048fd5590103cefb08c"),
         ..message("order 5", &content)
     };
-    let accepted = run(&log, broker.send(&orders, &[repeated])).unwrap();
+    let accepted = run(&log, orders.send(&[repeated])).unwrap();
 
     assert_eq!(jobs.counts().in_flight, jobs_before.in_flight - 1);
     assert_ne!(accepted[0].id, MessageId::from_random(7), "it was sent already");

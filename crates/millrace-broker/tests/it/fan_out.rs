@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, BrokerError, Expected, KeptChange, KeptError, SendTo, SharedQueue};
+use millrace_broker::{BrokerError, Expected, KeptChange, KeptError, SendTo, Shards, SharedQueue};
 use millrace_core::{MessageId, SystemClock};
 use millrace_journal::{Durability, Fault, GroupCommit, GroupOptions, SimFileSystem};
 
@@ -13,17 +13,17 @@ use crate::support::{ANY, content, create, key, message, open, open_with, run};
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const STEPS: &str = "steps";
 
-fn open_durably(fs: Arc<SimFileSystem>) -> (Arc<GroupCommit>, Arc<Broker>) {
+fn open_durably(fs: Arc<SimFileSystem>) -> (Arc<GroupCommit>, Arc<Shards>) {
     // Frames are small, so that what must stay together could be apart.
     let group = GroupOptions { group_bytes: 4 << 10, ..GroupOptions::default() };
     let clock = Arc::new(SystemClock::new());
     open_with(fs, Path::new("/journal"), clock, Durability::Fsync, group)
 }
 
-fn bodies(log: &GroupCommit, broker: &Broker, queue: &Arc<SharedQueue>) -> BTreeSet<String> {
+fn bodies(log: &GroupCommit, queue: &Arc<SharedQueue>) -> BTreeSet<String> {
     let mut bodies = BTreeSet::new();
     loop {
-        let received = run(log, broker.receive(queue, &ANY)).unwrap();
+        let received = run(log, queue.receive(&ANY)).unwrap();
         if received.is_empty() {
             return bodies;
         }
@@ -39,8 +39,8 @@ fn what_survives_a_power_cut_is_in_every_queue_and_among_the_documents() {
     let mut outcomes = [0, 0];
     for seed in 0..60 {
         let fs = Arc::new(SimFileSystem::new(seed));
-        let (log, broker) = open_durably(fs.clone());
-        let queues = NAMES.map(|name| create(&log, &broker, name));
+        let (log, shards) = open_durably(fs.clone());
+        let queues = NAMES.map(|name| create(&log, &shards, name));
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
             random ^= random << 13;
@@ -64,7 +64,8 @@ fn what_survives_a_power_cut_is_in_every_queue_and_among_the_documents() {
                 .collect();
             let name = step.to_string();
             let changes = [KeptChange::put(STEPS, &name, &content)];
-            let (accepted, ticket) = broker.begin_fan_out(&sends, &changes).unwrap();
+            let (accepted, ticket) =
+                shards.home().unwrap().begin_fan_out(&sends, &changes).unwrap();
             assert_eq!(accepted.len(), sends.len());
             assert!(ticket.is_some());
             steps.push(targets);
@@ -79,12 +80,13 @@ fn what_survives_a_power_cut_is_in_every_queue_and_among_the_documents() {
             log.commit_step();
         }
         let crashed = Arc::new(fs.crashed(seed));
-        drop((queues, broker, log));
+        drop((queues, shards, log));
 
-        let (log, broker) = open_durably(crashed);
+        let (log, shards) = open_durably(crashed);
         let found =
-            NAMES.map(|name| bodies(&log, &broker, &broker.queue_by_key(&key(name)).unwrap()));
-        let kept = |step: usize| broker.kept(STEPS, &step.to_string()).is_some();
+            NAMES.map(|name| bodies(&log, &shards.catalog().queue_by_key(&key(name)).unwrap()));
+        let kept =
+            |step: usize| shards.home().unwrap().kept().get(STEPS, &step.to_string()).is_some();
         let survived = (0..20).take_while(|step| kept(*step)).count();
         for (step, targets) in steps.iter().enumerate() {
             for (number, bodies) in found.iter().enumerate() {
@@ -97,7 +99,7 @@ fn what_survives_a_power_cut_is_in_every_queue_and_among_the_documents() {
         }
         assert!(survived >= committed, "seed {seed}: {survived} of {committed} committed");
         outcomes[usize::from(survived == 20)] += 1;
-        broker.close();
+        shards.close();
     }
     assert!(
         outcomes.iter().all(|count| *count > 5),
@@ -107,33 +109,34 @@ fn what_survives_a_power_cut_is_in_every_queue_and_among_the_documents() {
 
 #[test]
 fn a_refused_fan_out_changes_nothing() {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
-    let [a, b] = ["a", "b"].map(|name| create(&log, &broker, name));
+    let (log, shards) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
+    let [a, b] = ["a", "b"].map(|name| create(&log, &shards, name));
     let one = content("one");
     let messages = [message("one", &one)];
     let sends = [&b, &a].map(|queue| SendTo { queue, messages: &messages });
     let put = || KeptChange::put(STEPS, "1", b"1");
     let version = |version| [put().if_it_is(Expected::Version(version))];
 
-    let changed = broker.begin_fan_out(&sends, &version(1));
+    let changed = shards.home().unwrap().begin_fan_out(&sends, &version(1));
     assert!(matches!(changed, Err(KeptError::Changed { .. })));
     let huge = vec![b'x'; 70 << 10];
     let huge = [message("huge", &huge)];
-    let too_large = broker.begin_fan_out(&[SendTo { queue: &a, messages: &huge }], &[put()]);
+    let too_large =
+        shards.home().unwrap().begin_fan_out(&[SendTo { queue: &a, messages: &huge }], &[put()]);
     assert!(matches!(too_large, Err(KeptError::Broker(BrokerError::Unavailable(_)))));
-    run(&log, broker.delete_queue(&b)).unwrap();
-    let gone = broker.begin_fan_out(&sends, &[put()]);
+    run(&log, shards.catalog().delete_queue(&b)).unwrap();
+    let gone = shards.home().unwrap().begin_fan_out(&sends, &[put()]);
     assert!(matches!(gone, Err(KeptError::Broker(BrokerError::QueueDoesNotExist))));
 
     assert_eq!(a.counts().total(), 0);
-    assert!(broker.kept(STEPS, "1").is_none());
-    broker.close();
+    assert!(shards.home().unwrap().kept().get(STEPS, "1").is_none());
+    shards.close();
 }
 
 #[test]
 fn duplicates_are_answered_as_the_first_and_not_stored_again() {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
-    let [standard, fifo] = ["q", "q.fifo"].map(|name| create(&log, &broker, name));
+    let (log, shards) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
+    let [standard, fifo] = ["q", "q.fifo"].map(|name| create(&log, &shards, name));
     let one = content("one");
     let plain = [message("one", &one)];
     let grouped = |id| {
@@ -149,17 +152,21 @@ fn duplicates_are_answered_as_the_first_and_not_stored_again() {
     let (first, again) = (grouped(7), grouped(8));
     let send = |messages| SendTo { queue: &fifo, messages };
 
-    let (accepted, _) = broker
+    let (accepted, _) = shards
+        .home()
+        .unwrap()
         .begin_fan_out(&[send(&first), SendTo { queue: &standard, messages: &plain }], &[])
         .unwrap();
-    let (repeated, ticket) = broker.begin_fan_out(&[send(&again)], &[]).unwrap();
-    let (both, _) = broker
+    let (repeated, ticket) = shards.home().unwrap().begin_fan_out(&[send(&again)], &[]).unwrap();
+    let (both, _) = shards
+        .home()
+        .unwrap()
         .begin_fan_out(&[SendTo { queue: &standard, messages: &plain }, send(&again)], &[])
         .unwrap();
 
     assert_eq!(repeated[0][0].id, accepted[0][0].id);
     assert_eq!(both[1][0].id, accepted[0][0].id);
-    run(&log, broker.committed(ticket)).unwrap();
+    run(&log, shards.home().unwrap().committed(ticket)).unwrap();
     assert_eq!((standard.counts().total(), fifo.counts().total()), (2, 1));
-    broker.close();
+    shards.close();
 }

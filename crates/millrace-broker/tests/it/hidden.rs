@@ -14,28 +14,28 @@ use crate::support::{ANY, content, create, created, message, new_queue, open, ru
 #[test]
 fn a_hidden_queue_works_and_is_in_no_list() {
     let fs = Arc::new(SimFileSystem::new(1));
-    let (log, broker) = open(fs.clone(), Path::new("/journal"));
-    let named = create(&log, &broker, "named");
+    let (log, shards) = open(fs.clone(), Path::new("/journal"));
+    let named = create(&log, &shards, "named");
     let key = QueueKey::hidden("push", "named");
     let new = NewQueue { key: key.clone(), ..new_queue("", Settings::default()) };
-    let hidden = created(run(&log, broker.create_queue(&new)).unwrap());
-    run(&log, broker.send(&hidden, &[message("a", &content("a"))])).unwrap();
-    broker.close();
-    drop((named, hidden, broker, log));
+    let hidden = created(run(&log, shards.create_queue(&new)).unwrap());
+    run(&log, hidden.send(&[message("a", &content("a"))])).unwrap();
+    shards.close();
+    drop((named, hidden, shards, log));
 
-    let (log, broker) = open(fs, Path::new("/journal"));
+    let (log, shards) = open(fs, Path::new("/journal"));
     let names = || -> Vec<String> {
-        broker.queues().iter().map(|queue| queue.key().name.clone()).collect()
+        shards.catalog().queues().iter().map(|queue| queue.key().name.clone()).collect()
     };
     assert_eq!(names(), ["named"]);
-    let hidden = broker.queue_by_key(&key).unwrap();
-    assert_eq!(run(&log, broker.receive(&hidden, &ANY)).unwrap().len(), 1);
+    let hidden = shards.catalog().queue_by_key(&key).unwrap();
+    assert_eq!(run(&log, hidden.receive(&ANY)).unwrap().len(), 1);
 
     static IS_TOLD: AtomicBool = AtomicBool::new(false);
-    broker.on_delete(Box::new(|_| IS_TOLD.store(true, Ordering::Relaxed)));
-    run(&log, broker.delete_queue(&hidden)).unwrap();
-    let (_, deleted) = broker.queues_and_totals_of_deleted();
+    shards.catalog().on_delete(Box::new(|_| IS_TOLD.store(true, Ordering::Relaxed)));
+    run(&log, shards.catalog().delete_queue(&hidden)).unwrap();
+    let (_, deleted) = shards.catalog().queues_and_totals_of_deleted();
     assert_eq!((deleted.messages_received, IS_TOLD.load(Ordering::Relaxed)), (0, false));
     assert_eq!(names(), ["named"]);
-    broker.close();
+    shards.close();
 }

@@ -10,19 +10,19 @@ use crate::support::{fill_segments, open, run};
 
 #[test]
 fn the_journal_keeps_what_is_held_and_no_more() {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
+    let (log, shards) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
     let first = || log.segments()[0].id;
     let shorten = || {
-        let filler = fill_segments(&log, &broker);
-        run(&log, broker.delete_queue(&filler)).unwrap();
+        let filler = fill_segments(&log, &shards);
+        run(&log, shards.catalog().delete_queue(&filler)).unwrap();
         for _ in 0..30 {
-            broker.maintain();
+            shards.maintain();
             while log.commit_step() {}
         }
     };
     let start = first();
-    let hold = broker.hold_from(Position::new(start, 0));
-    let other = broker.hold_from(Position::new(start.next(), 0));
+    let hold = shards.home().unwrap().hold_from(Position::new(start, 0));
+    let other = shards.home().unwrap().hold_from(Position::new(start.next(), 0));
 
     shorten();
     assert_eq!(first(), start);
@@ -36,5 +36,5 @@ fn the_journal_keeps_what_is_held_and_no_more() {
     drop(other);
     shorten();
     assert!(first() > later);
-    broker.close();
+    shards.close();
 }

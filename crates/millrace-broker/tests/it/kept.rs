@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use millrace_broker::{
-    Broker, Collection, DOCUMENT_BYTES_MAX, Expected, Found, KEY_BYTES_MAX, KeptChange, KeptError,
-    KeptFigures, Purpose,
+    Collection, DOCUMENT_BYTES_MAX, Expected, Found, KEY_BYTES_MAX, KeptChange, KeptError,
+    KeptFigures, Purpose, Shard, Shards,
 };
 use millrace_journal::{GroupCommit, SimFileSystem};
 use serde::{Deserialize, Serialize};
@@ -30,27 +30,27 @@ impl Note {
 }
 
 /// What a service of notes would do.
-struct Notes<'b>(&'b Broker, &'b GroupCommit);
+struct Notes<'b>(&'b Shard, &'b GroupCommit);
 
 impl Notes<'_> {
     fn put(&self, note: &Note) {
-        let changed = self.0.change_kept(&[NOTES.put(note).unwrap()], Purpose::Store);
+        let changed = self.0.kept().change(&[NOTES.put(note).unwrap()], Purpose::Store);
         self.commit(changed.unwrap());
     }
 
     fn get(&self, name: &str) -> Option<Note> {
-        NOTES.get(self.0, name).map(|found| found.value)
+        NOTES.get(self.0.kept(), name).map(|found| found.value)
     }
 
     /// Of two that finish the same note one is refused.
     fn finish(&self, note: Found<Note>) -> Result<(), KeptError> {
         let done = Note { is_done: true, ..note.value };
         let change = NOTES.put(&done)?.if_it_is(Expected::Version(note.version));
-        self.0.change_kept(&[change], Purpose::Store).map(|ticket| self.commit(ticket))
+        self.0.kept().change(&[change], Purpose::Store).map(|ticket| self.commit(ticket))
     }
 
     fn names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
-        let found = NOTES.scan(self.0, prefix, after, limit);
+        let found = NOTES.scan(self.0.kept(), prefix, after, limit);
         found.into_iter().map(|note| note.name).collect()
     }
 
@@ -59,14 +59,15 @@ impl Notes<'_> {
     }
 }
 
-fn opened(fs: &Arc<SimFileSystem>) -> (Arc<GroupCommit>, Arc<Broker>) {
+fn opened(fs: &Arc<SimFileSystem>) -> (Arc<GroupCommit>, Arc<Shards>) {
     open(fs.clone(), Path::new("/journal"))
 }
 
 #[test]
 fn documents_are_put_found_changed_once_and_deleted() {
-    let (log, broker) = opened(&Arc::new(SimFileSystem::new(1)));
-    let notes = Notes(&broker, &log);
+    let (log, shards) = opened(&Arc::new(SimFileSystem::new(1)));
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
     for key in ["b/1", "a/2", "b/2", "b/3", "c"] {
         notes.put(&Note::new(key, "text"));
     }
@@ -78,25 +79,25 @@ fn documents_are_put_found_changed_once_and_deleted() {
     assert_eq!(notes.names("b/", Some("a/2"), 1), ["b/1"], "what comes after the prefix");
     assert_eq!(notes.names("", Some("c"), 9), [""; 0]);
 
-    let note = NOTES.get(&broker, "b/2").unwrap();
+    let note = NOTES.get(shards.home().unwrap().kept(), "b/2").unwrap();
     notes.finish(note.clone()).unwrap();
     assert!(notes.get("b/2").unwrap().is_done);
     assert!(matches!(notes.finish(note), Err(KeptError::Changed { .. })));
 
-    broker.change_kept(&[NOTES.delete("b/2")], Purpose::Reclaim).unwrap();
+    shards.home().unwrap().kept().change(&[NOTES.delete("b/2")], Purpose::Reclaim).unwrap();
     assert_eq!(notes.get("b/2"), None);
     let absent = NOTES.put(&Note::new("c", "")).unwrap().if_it_is(Expected::Absent);
-    assert!(broker.change_kept(&[absent], Purpose::Store).is_err());
-    broker.close();
+    assert!(shards.home().unwrap().kept().change(&[absent], Purpose::Store).is_err());
+    shards.close();
 }
 
 #[test]
 fn the_size_of_a_collection_follows_its_changes() {
     let fs = Arc::new(SimFileSystem::new(1));
-    let (log, broker) = opened(&fs);
+    let (log, shards) = opened(&fs);
     let change = |changes: &[KeptChange<'_>]| {
-        let ticket = broker.change_kept(changes, Purpose::Store).unwrap();
-        run(&log, broker.committed(Some(ticket))).unwrap();
+        let ticket = shards.home().unwrap().kept().change(changes, Purpose::Store).unwrap();
+        run(&log, shards.home().unwrap().committed(Some(ticket))).unwrap();
     };
     let put = |key, bytes: &'static [u8]| KeptChange::put("c", key, bytes);
 
@@ -104,27 +105,28 @@ fn the_size_of_a_collection_follows_its_changes() {
     change(&[put("a", b"1"), KeptChange::delete("c", "gone"), KeptChange::delete("c", "absent")]);
 
     let figures = KeptFigures { documents: 2, bytes: (1 + 1) + (2 + 1) };
-    assert_eq!(broker.kept_figures()["c"], figures);
-    broker.close();
-    drop((broker, log));
-    let (_log, broker) = opened(&fs);
-    assert_eq!(broker.kept_figures()["c"], figures, "after a start");
-    broker.close();
+    assert_eq!(shards.home().unwrap().kept().figures()["c"], figures);
+    shards.close();
+    drop((shards, log));
+    let (_log, shards) = opened(&fs);
+    assert_eq!(shards.home().unwrap().kept().figures()["c"], figures, "after a start");
+    shards.close();
 }
 
 #[test]
 fn a_document_that_cannot_be_read_is_left_out_and_stays() {
-    let (log, broker) = opened(&Arc::new(SimFileSystem::new(1)));
-    let notes = Notes(&broker, &log);
+    let (log, shards) = opened(&Arc::new(SimFileSystem::new(1)));
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
     notes.put(&Note::new("b", "text"));
     let older = KeptChange::put(NOTES.name(), "a", br#"{"name":"a","text":""}"#);
     let broken = KeptChange::put(NOTES.name(), "c", b"{");
-    notes.commit(broker.change_kept(&[older, broken], Purpose::Store).unwrap());
+    notes.commit(shards.home().unwrap().kept().change(&[older, broken], Purpose::Store).unwrap());
 
     assert_eq!(notes.names("", None, 9), ["a", "b"]);
     assert_eq!(notes.get("c"), None);
-    assert!(broker.kept(NOTES.name(), "c").is_some());
-    broker.close();
+    assert!(shards.home().unwrap().kept().get(NOTES.name(), "c").is_some());
+    shards.close();
 }
 
 #[test]
@@ -140,77 +142,88 @@ fn a_value_that_is_no_json_is_refused() {
 #[test]
 fn several_changes_are_made_together_or_not_at_all() {
     let fs = Arc::new(SimFileSystem::new(1));
-    let (log, broker) = opened(&fs);
-    let notes = Notes(&broker, &log);
+    let (log, shards) = opened(&fs);
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
     notes.put(&Note::new("old", "text"));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let told = seen.clone();
     let listener = move |key: &str, to: Option<&[u8]>| {
         told.lock().unwrap().push((key.to_owned(), to.map(|bytes| bytes.len() > 1)));
     };
-    broker.watch_kept(NOTES.name(), Box::new(listener));
+    shards.home().unwrap().kept().watch(NOTES.name(), Box::new(listener));
     let rename = |absent| {
         let new = NOTES.put(&Note::new(absent, "text")).unwrap();
         let other = KeptChange::put("others", "o", b"o");
         [NOTES.delete("old"), new.if_it_is(Expected::Absent), other]
     };
 
-    assert!(broker.change_kept(&rename("old"), Purpose::Store).is_err(), "as it was before all");
+    assert!(
+        shards.home().unwrap().kept().change(&rename("old"), Purpose::Store).is_err(),
+        "as it was before all"
+    );
     assert!(seen.lock().unwrap().is_empty() && notes.get("old").is_some());
     let large = vec![0; DOCUMENT_BYTES_MAX + 1];
     let long = "k".repeat(KEY_BYTES_MAX + 1);
     let put = |key, bytes| KeptChange::put(NOTES.name(), key, bytes);
     for change in [put("", &b""[..]), put("large", &large), put(&long, b"")] {
-        assert!(broker.change_kept(&[change], Purpose::Store).is_err());
+        assert!(shards.home().unwrap().kept().change(&[change], Purpose::Store).is_err());
     }
-    notes.commit(broker.change_kept(&rename("new"), Purpose::Store).unwrap());
+    notes.commit(shards.home().unwrap().kept().change(&rename("new"), Purpose::Store).unwrap());
 
     let changes = [("old".to_owned(), None), ("new".to_owned(), Some(true))];
     assert_eq!(*seen.lock().unwrap(), changes);
-    broker.close();
-    drop((broker, log));
-    let (log, broker) = opened(&fs);
-    let notes = Notes(&broker, &log);
+    shards.close();
+    drop((home, shards, log));
+    let (log, shards) = opened(&fs);
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
     assert_eq!(notes.names("", None, 9), ["new"]);
-    assert_eq!(&*broker.kept("others", "o").unwrap().bytes, b"o");
-    broker.close();
+    assert_eq!(&*shards.home().unwrap().kept().get("others", "o").unwrap().bytes, b"o");
+    shards.close();
 }
 
 #[test]
 fn documents_outlive_the_segments_that_they_were_written_to() {
     let fs = Arc::new(SimFileSystem::new(1));
-    let (log, broker) = opened(&fs);
-    let notes = Notes(&broker, &log);
+    let (log, shards) = opened(&fs);
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
     for number in 0..1_200 {
         notes.put(&Note::new(&format!("{number:04}"), "kept"));
     }
     notes.put(&Note::new("gone", "gone"));
-    broker.change_kept(&[NOTES.delete("gone")], Purpose::Reclaim).unwrap();
-    let version = NOTES.get(&broker, "0007").unwrap().version;
+    shards.home().unwrap().kept().change(&[NOTES.delete("gone")], Purpose::Reclaim).unwrap();
+    let version = NOTES.get(shards.home().unwrap().kept(), "0007").unwrap().version;
     let first = log.segments()[0].id;
     for _ in 0..3 {
-        let filler = fill_segments(&log, &broker);
-        run(&log, broker.delete_queue(&filler)).unwrap();
+        let filler = fill_segments(&log, &shards);
+        run(&log, shards.catalog().delete_queue(&filler)).unwrap();
         for _ in 0..30 {
-            broker.maintain();
+            shards.maintain();
             while log.commit_step() {}
         }
     }
     assert!(log.segments()[0].id.0 > first.0 + 3, "{:?}", log.segments());
-    assert_eq!(NOTES.get(&broker, "0007").unwrap().version, version, "it did not change");
-    broker.close();
-    drop((broker, log));
+    assert_eq!(
+        NOTES.get(shards.home().unwrap().kept(), "0007").unwrap().version,
+        version,
+        "it did not change"
+    );
+    shards.close();
+    drop((home, shards, log));
 
-    let (log, broker) = opened(&fs);
-    let notes = Notes(&broker, &log);
+    let (log, shards) = opened(&fs);
+    let home = shards.home().unwrap();
+    let notes = Notes(&home, &log);
     assert_eq!(notes.names("", None, 2_000).len(), 1_200);
     assert_eq!((notes.get("1199"), notes.get("gone")), (Some(Note::new("1199", "kept")), None));
-    create(&log, &broker, "q");
-    run(&log, broker.reset()).unwrap();
-    assert!(broker.kept_figures().is_empty());
-    broker.close();
-    drop((broker, log));
-    let (_log, broker) = opened(&fs);
-    assert!(broker.kept_figures().is_empty(), "after a reset and a start");
-    broker.close();
+    create(&log, &shards, "q");
+    run(&log, shards.reset()).unwrap();
+    assert!(shards.home().unwrap().kept().figures().is_empty());
+    shards.close();
+    drop((home, shards, log));
+    let (_log, shards) = opened(&fs);
+    assert!(shards.home().unwrap().kept().figures().is_empty(), "after a reset and a start");
+    shards.close();
 }

@@ -18,5 +18,6 @@ mod kept;
 mod moved;
 mod poison;
 mod polls;
+mod shards;
 mod sources;
 mod support;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use millrace_broker::{
-    Broker, MoveTaskError, MoveTaskStatus, NewQueue, ReceiveRequest, Redrive, Settings, SharedQueue,
+    MoveTaskError, MoveTaskStatus, NewQueue, ReceiveRequest, Redrive, Settings, Shards, SharedQueue,
 };
 use millrace_core::{QueueKey, SystemClock};
 use millrace_engine::Replay;
@@ -18,85 +18,92 @@ use crate::support::{
 
 const DIR: &str = "/journal";
 
-fn send(log: &GroupCommit, broker: &Broker, queue: &SharedQueue) {
+fn send(log: &GroupCommit, queue: &SharedQueue) {
     let content = content("m");
-    run(log, broker.send(queue, &[message("m", &content)])).unwrap();
+    run(log, queue.send(&[message("m", &content)])).unwrap();
 }
 
 /// A receive waits for the commit of the move before it; the next one no longer does.
-fn assert_waits_for_the_move(log: &GroupCommit, broker: &Broker, queue: &Arc<SharedQueue>) {
+fn assert_waits_for_the_move(log: &GroupCommit, queue: &Arc<SharedQueue>) {
     let again = ReceiveRequest { visibility_timeout_s: Some(0), ..ANY };
     {
-        let mut receive = pin!(broker.receive(queue, &again));
+        let mut receive = pin!(queue.receive(&again));
         assert!(poll(receive.as_mut()).is_pending());
         while log.commit_step() {}
         let Poll::Ready(received) = poll(receive) else { panic!("it is committed") };
         assert_eq!(received.unwrap().len(), 1);
     }
-    let Poll::Ready(received) = poll(pin!(broker.receive(queue, &again))) else {
+    let Poll::Ready(received) = poll(pin!(queue.receive(&again))) else {
         panic!("the move is committed")
     };
     assert_eq!(received.unwrap().len(), 1);
 }
 
 /// A broker with a task that is to move the one message of the first queue to the second.
-fn with_move_task() -> (Arc<GroupCommit>, Arc<Broker>, [Arc<SharedQueue>; 2]) {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
-    let [source, target] = ["dead", "jobs"].map(|name| create(&log, &broker, name));
-    send(&log, &broker, &source);
+fn with_move_task() -> (Arc<GroupCommit>, Arc<Shards>, [Arc<SharedQueue>; 2]) {
+    let (log, shards) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
+    let [source, target] = ["dead", "jobs"].map(|name| create(&log, &shards, name));
+    send(&log, &source);
     let start = move_task(source.key(), target.key());
-    run(&log, broker.start_move_task(&start)).unwrap();
-    (log, broker, [source, target])
+    run(&log, shards.home().unwrap().move_tasks().start(&start)).unwrap();
+    (log, shards, [source, target])
 }
 
 #[test]
 fn dead_letters_are_delivered_when_their_move_is_committed() {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
-    let jobs = create(&log, &broker, "jobs");
-    let dead = create(&log, &broker, "dead");
+    let (log, shards) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
+    let jobs = create(&log, &shards, "jobs");
+    let dead = create(&log, &shards, "dead");
     let redrive = Redrive {
         region: "us-east-1".to_owned(),
         account: "000000000000".to_owned(),
         name: "dead".to_owned(),
         max_receive_count: 1,
     };
-    let update = broker.update_queue(&jobs, |definition| {
+    let update = shards.catalog().update_queue(&jobs, |definition| {
         definition.settings.redrive = Some(redrive);
         Ok::<_, ()>(())
     });
     run(&log, update).unwrap().unwrap();
-    send(&log, &broker, &jobs);
+    send(&log, &jobs);
     let at_once = ReceiveRequest { visibility_timeout_s: Some(0), ..ANY };
-    assert_eq!(run(&log, broker.receive(&jobs, &at_once)).unwrap().len(), 1);
+    assert_eq!(run(&log, jobs.receive(&at_once)).unwrap().len(), 1);
     while log.commit_step() {}
 
-    let Poll::Ready(received) = poll(pin!(broker.receive(&jobs, &ANY))) else { panic!("none") };
+    let Poll::Ready(received) = poll(pin!(jobs.receive(&ANY))) else { panic!("none") };
 
     assert!(received.unwrap().is_empty(), "it is a dead letter now");
-    assert_waits_for_the_move(&log, &broker, &dead);
+    assert_waits_for_the_move(&log, &dead);
 }
 
 #[test]
 fn what_a_move_task_brings_is_delivered_when_the_move_is_committed() {
-    let (log, broker, [_, target]) = with_move_task();
+    let (log, shards, [_, target]) = with_move_task();
     while log.commit_step() {}
 
-    broker.maintain();
+    shards.maintain();
 
-    assert_waits_for_the_move(&log, &broker, &target);
+    assert_waits_for_the_move(&log, &target);
 }
 
 /// Whoever started it chose a queue, not a name.
 #[test]
 fn a_move_task_fails_when_its_destination_was_made_anew() {
-    let (log, broker, [source, target]) = with_move_task();
-    run(&log, broker.delete_queue(&target)).unwrap();
-    let anew = create(&log, &broker, "jobs");
+    let (log, shards, [source, target]) = with_move_task();
+    run(&log, shards.catalog().delete_queue(&target)).unwrap();
+    let anew = create(&log, &shards, "jobs");
 
-    broker.maintain();
+    shards.maintain();
 
     assert_eq!((source.counts().ready, anew.counts().ready), (1, 0));
-    let status = broker.move_tasks(source.key(), 1).into_iter().map(|task| task.status).next();
+    let status = shards
+        .home()
+        .unwrap()
+        .move_tasks()
+        .of_source(source.key(), 1)
+        .into_iter()
+        .map(|task| task.status)
+        .next();
     assert_eq!(status, Some(MoveTaskStatus::Failed));
 }
 
@@ -105,18 +112,18 @@ fn a_move_task_fails_when_its_destination_was_made_anew() {
 fn large_messages_wait_for_the_commit_of_those_moved_before_them() {
     let journal = MemoryJournal::new(64 << 20);
     let log = GroupCommit::new(Box::new(journal), GroupOptions::default());
-    let broker = over(&log, Replay::default(), Arc::new(SystemClock::new()));
-    let source = create(&log, &broker, "dead");
-    let target = create(&log, &broker, "jobs");
+    let shards = over(&log, Replay::default(), Arc::new(SystemClock::new()));
+    let source = create(&log, &shards, "dead");
+    let target = create(&log, &shards, "jobs");
     let large = content(&"x".repeat(1 << 20));
     for _ in 0..12 {
-        run(&log, broker.send(&source, &[message("x", &large)])).unwrap();
+        run(&log, source.send(&[message("x", &large)])).unwrap();
     }
     let start = move_task(source.key(), target.key());
-    run(&log, broker.start_move_task(&start)).unwrap();
+    run(&log, shards.home().unwrap().move_tasks().start(&start)).unwrap();
 
     for moved in [4, 8, 12, 12] {
-        (0..3).for_each(|_| _ = broker.maintain());
+        (0..3).for_each(|_| _ = shards.maintain());
         assert_eq!(target.counts().ready, moved);
         while log.commit_step() {}
     }
@@ -124,19 +131,19 @@ fn large_messages_wait_for_the_commit_of_those_moved_before_them() {
 
 #[test]
 fn the_tasks_of_one_account_leave_room_for_those_of_others() {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
-    let target = create(&log, &broker, "jobs");
+    let (log, shards) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
+    let target = create(&log, &shards, "jobs");
     let queue = |account: &str, number: usize| {
         let key = QueueKey::new("us-east-1", account, &format!("dead{number}"));
         let new = NewQueue { key, ..new_queue("dead", Settings::default()) };
-        let queue = created(run(&log, broker.create_queue(&new)).unwrap());
-        send(&log, &broker, &queue);
+        let queue = created(run(&log, shards.create_queue(&new)).unwrap());
+        send(&log, &queue);
         queue
     };
     let starts = |account: &str, number: usize| {
         let source = queue(account, number);
         let start = move_task(source.key(), target.key());
-        run(&log, broker.start_move_task(&start)).map(|_| source)
+        run(&log, shards.home().unwrap().move_tasks().start(&start)).map(|_| source)
     };
 
     // Amazon: 100 tasks of an account.
@@ -145,7 +152,7 @@ fn the_tasks_of_one_account_leave_room_for_those_of_others() {
     assert!(matches!(refused, MoveTaskError::TooManyRunning));
     assert!(starts("222222222222", 0).is_ok() && starts("333333333333", 0).is_ok());
 
-    let task = broker.move_tasks(of_first[0].key(), 1).remove(0);
-    run(&log, broker.cancel_move_task(&task.id)).unwrap();
+    let task = shards.home().unwrap().move_tasks().of_source(of_first[0].key(), 1).remove(0);
+    run(&log, shards.home().unwrap().move_tasks().cancel(&task.id)).unwrap();
     assert!(starts("222222222222", 1).is_ok(), "there is room again");
 }

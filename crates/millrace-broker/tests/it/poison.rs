@@ -29,16 +29,16 @@ fn long_polls_end_when_nothing_can_be_received_any_more() {
     let journal =
         LocalJournal::open(Arc::new(fs.clone()), Path::new("/journal"), options, &mut |_| {});
     let log = GroupCommit::new(Box::new(journal.unwrap().0), GroupOptions::default());
-    let broker = over(&log, Replay::default(), Arc::new(SystemClock::new()));
-    let queue = create(&log, &broker, "q");
+    let shards = over(&log, Replay::default(), Arc::new(SystemClock::new()));
+    let queue = create(&log, &shards, "q");
     let request = ReceiveRequest { wait_time_s: Some(20), ..ANY };
     let flag = Arc::new(Flag::default());
     let waker = Waker::from(flag.clone());
-    let mut poll = pin!(broker.receive(&queue, &request));
+    let mut poll = pin!(queue.receive(&request));
     assert!(poll.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
 
     fs.fail_syncs();
-    broker.begin_create_queue(&new_queue("other", Settings::default())).unwrap();
+    shards.home().unwrap().begin_create_queue(&new_queue("other", Settings::default())).unwrap();
     log.commit_step();
 
     assert!(flag.0.load(Ordering::Relaxed), "woken");

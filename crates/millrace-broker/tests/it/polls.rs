@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use millrace_broker::{Broker, ReceiveRequest};
+use millrace_broker::{ReceiveRequest, Shards};
 use millrace_core::{Clock, Timestamp};
 use millrace_journal::SimFileSystem;
 
@@ -14,14 +14,14 @@ use crate::support::{ANY, content, create, message, open, open_at, run};
 
 #[test]
 fn a_poll_that_leaves_passes_its_wake_on() {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
-    let queue = create(&log, &broker, "jobs");
+    let (log, shards) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
+    let queue = create(&log, &shards, "jobs");
     let mut context = Context::from_waker(Waker::noop());
     let long = ReceiveRequest { wait_time_s: Some(20), ..ANY };
-    let [mut first, mut second] = [(); 2].map(|()| Box::pin(broker.receive(&queue, &long)));
+    let [mut first, mut second] = [(); 2].map(|()| Box::pin(queue.receive(&long)));
     assert!(first.as_mut().poll(&mut context).is_pending());
     assert!(second.as_mut().poll(&mut context).is_pending());
-    run(&log, broker.send(&queue, &[message("m", &content("m"))])).unwrap();
+    run(&log, queue.send(&[message("m", &content("m"))])).unwrap();
 
     drop(first);
 
@@ -37,7 +37,7 @@ fn a_poll_that_leaves_passes_its_wake_on() {
 struct Leaping {
     now_ms: AtomicU64,
     left: AtomicU32,
-    broker: OnceLock<Weak<Broker>>,
+    shards: OnceLock<Weak<Shards>>,
 }
 
 impl Clock for Leaping {
@@ -46,7 +46,7 @@ impl Clock for Leaping {
         self.left.store(left.saturating_sub(1), Ordering::Relaxed);
         if left == 1 {
             self.advance(Duration::from_secs(1));
-            self.broker.get().and_then(Weak::upgrade).unwrap().run_due();
+            self.shards.get().and_then(Weak::upgrade).unwrap().run_due();
         }
         Timestamp(self.now_ms.load(Ordering::Relaxed))
     }
@@ -62,15 +62,15 @@ fn a_poll_that_was_woken_in_vain_ends_though_its_time_is_over_just_then() {
     for nth in 1..8 {
         let clock = Arc::new(Leaping::default());
         let fs = Arc::new(SimFileSystem::new(1));
-        let (log, broker) = open_at(fs, Path::new("/journal"), clock.clone());
-        clock.broker.set(Arc::downgrade(&broker)).unwrap();
-        let queue = create(&log, &broker, "jobs");
+        let (log, shards) = open_at(fs, Path::new("/journal"), clock.clone());
+        clock.shards.set(Arc::downgrade(&shards)).unwrap();
+        let queue = create(&log, &shards, "jobs");
         let mut context = Context::from_waker(Waker::noop());
         let long = ReceiveRequest { wait_time_s: Some(1), ..ANY };
-        let mut poll = Box::pin(broker.receive(&queue, &long));
+        let mut poll = Box::pin(queue.receive(&long));
         assert!(poll.as_mut().poll(&mut context).is_pending());
-        run(&log, broker.send(&queue, &[message("m", &content("m"))])).unwrap();
-        assert_eq!(run(&log, broker.receive(&queue, &ANY)).unwrap().len(), 1);
+        run(&log, queue.send(&[message("m", &content("m"))])).unwrap();
+        assert_eq!(run(&log, queue.receive(&ANY)).unwrap().len(), 1);
         clock.left.store(nth, Ordering::Relaxed);
 
         // Twice, as one that is woken before it waits lets others go first.

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use millrace_broker::{
-    Broker, Creation, Incoming, Kind, NewContent, NewQueue, Options, Outgoing, ReceiveRequest,
-    SharedQueue, StartMoveTask,
+    Creation, Incoming, Kind, NewContent, NewQueue, OpenShard, Options, Outgoing, ReceiveRequest,
+    Shard, Shards, SharedQueue, StartMoveTask,
 };
-use millrace_core::{Clock, MessageId, QueueKey, SystemClock};
+use millrace_core::{Clock, MessageId, QueueKey, ShardId, SystemClock};
 use millrace_engine::{Replay, Settings};
 use millrace_journal::{
     Durability, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
 };
 
-pub(crate) fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
+pub(crate) fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Arc<Shards>) {
     open_at(fs, dir, Arc::new(SystemClock::new()))
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn open_at(
     fs: Arc<dyn FileSystem>,
     dir: &Path,
     clock: Arc<dyn Clock>,
-) -> (Arc<GroupCommit>, Arc<Broker>) {
+) -> (Arc<GroupCommit>, Arc<Shards>) {
     // Nothing is kept in memory, so that contents come from the disk.
     let group = GroupOptions { recent_bytes: 0, ..GroupOptions::default() };
     open_with(fs, dir, clock, Durability::Os, group)
@@ -35,7 +35,7 @@ pub(crate) fn open_with(
     clock: Arc<dyn Clock>,
     durability: Durability,
     group: GroupOptions,
-) -> (Arc<GroupCommit>, Arc<Broker>) {
+) -> (Arc<GroupCommit>, Arc<Shards>) {
     let options = LocalOptions { durability, segment_bytes: 64 << 10, ..LocalOptions::default() };
     let mut replay = Replay::default();
     let (journal, _) = LocalJournal::open(fs, dir, options, &mut |record| {
@@ -45,20 +45,24 @@ pub(crate) fn open_with(
     // Nothing is kept in memory, so that contents come from the disk.
     let log = GroupCommit::new(Box::new(journal), group);
     replay.recover_definitions("us-east-1", "000000000000");
-    let broker = over(&log, replay, clock);
-    (log, broker)
+    let shards = over(&log, replay, clock);
+    (log, shards)
 }
 
 /// A broker that goes on after what was replayed of `log`.
-pub(crate) fn over(log: &Arc<GroupCommit>, replay: Replay, clock: Arc<dyn Clock>) -> Arc<Broker> {
-    let replayed = replay.finish(Broker::first_seq(log.opened().epoch.0));
+pub(crate) fn over(log: &Arc<GroupCommit>, replay: Replay, clock: Arc<dyn Clock>) -> Arc<Shards> {
+    let replayed = replay.finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
     let mut bits = 0;
     let random = Box::new(move || {
         bits += 1;
         bits
     });
     let options = Options { slack_bytes: 0, ..Options::default() };
-    Broker::new(log.clone(), clock, options, replayed, random).unwrap()
+    {
+        let (id, log, random) = (ShardId(0), log.clone(), random);
+        let open = OpenShard { id, log, options, replayed, random };
+        Shards::of_one(clock, open).unwrap()
+    }
 }
 
 pub(crate) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
@@ -101,10 +105,10 @@ pub(crate) fn key(name: &str) -> QueueKey {
     QueueKey::new("us-east-1", "000000000000", name)
 }
 
-pub(crate) fn create(log: &GroupCommit, broker: &Broker, name: &str) -> Arc<SharedQueue> {
+pub(crate) fn create(log: &GroupCommit, shards: &Shards, name: &str) -> Arc<SharedQueue> {
     let kind = if name.ends_with(".fifo") { Kind::Fifo } else { Kind::Standard };
     let new = new_queue(name, Settings { kind, ..Settings::default() });
-    created(run(log, broker.create_queue(&new)).unwrap())
+    created(run(log, shards.create_queue(&new)).unwrap())
 }
 
 /// Without attributes and tags.
@@ -118,19 +122,19 @@ pub(crate) fn created(creation: Creation) -> Arc<SharedQueue> {
 }
 
 /// Receives the next ten messages and deletes them.
-pub(crate) fn drain_ten(log: &GroupCommit, broker: &Broker, queue: &Arc<SharedQueue>) {
-    let received = run(log, broker.receive(queue, &ANY)).unwrap();
-    let handle = |message: &Incoming| broker.open_receipt_handle(&message.receipt_handle).unwrap();
+pub(crate) fn drain_ten(log: &GroupCommit, shards: &Shards, queue: &Arc<SharedQueue>) {
+    let received = run(log, queue.receive(&ANY)).unwrap();
+    let handle = |message: &Incoming| shards.open_receipt_handle(&message.receipt_handle).unwrap();
     let handles: Vec<_> = received.iter().map(handle).collect();
-    run(log, broker.delete(queue, &handles)).unwrap();
+    run(log, queue.delete(&handles)).unwrap();
 }
 
 /// A queue of so much that what was sent before stands in a segment that is done with.
-pub(crate) fn fill_segments(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
-    let filler = create(log, broker, "filler");
+pub(crate) fn fill_segments(log: &GroupCommit, shards: &Shards) -> Arc<SharedQueue> {
+    let filler = create(log, shards, "filler");
     let large = content(&"x".repeat(1_000));
     for _ in 0..300 {
-        run(log, broker.send(&filler, &[message("x", &large)])).unwrap();
+        run(log, filler.send(&[message("x", &large)])).unwrap();
     }
     while log.background_step() {}
     filler

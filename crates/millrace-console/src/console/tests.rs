@@ -6,10 +6,11 @@ mod pages;
 mod safety;
 mod streams;
 
+use millrace_broker::{OpenShard, Shard, Shards};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_core::SystemClock;
+use millrace_core::{ShardId, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_services::{AccessKey, SqsOptions};
@@ -37,11 +38,19 @@ impl Browser {
         let access_keys = AccessKeys::new(access_keys);
         let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
         let log = GroupCommit::new(journal, GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let replayed =
+            Replay::default().finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
         log.spawn_committer().unwrap();
         let options = millrace_broker::Options::default();
         let clock = Arc::new(SystemClock::new());
-        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
+        let open = OpenShard {
+            id: ShardId(0),
+            log: log.clone(),
+            options,
+            replayed,
+            random: Box::new(|| 1),
+        };
+        let shards = Shards::of_one(clock, open).unwrap();
         let services = millrace_services::Options {
             region: "us-east-1".into(),
             account: "000000000000".into(),
@@ -49,11 +58,11 @@ impl Browser {
             sqs: SqsOptions::default(),
             ..millrace_services::Options::default()
         };
-        let store = millrace_metrics::MetricStore::open(None, broker.now()).unwrap();
+        let store = millrace_metrics::MetricStore::open(None, shards.now()).unwrap();
         let access = millrace_services::QueueAccess::Open;
-        let monitor = millrace_services::Monitor::start(broker.clone(), Arc::new(store), access);
+        let monitor = millrace_services::Monitor::start(shards.clone(), Arc::new(store), access);
         let services =
-            Arc::new(Services::new(broker.clone(), Arc::new(monitor.unwrap()), &services, None));
+            Arc::new(Services::new(shards.clone(), Arc::new(monitor.unwrap()), &services, None));
         let options = Options {
             access_keys,
             region: "us-east-1".into(),
@@ -64,7 +73,7 @@ impl Browser {
             figures: Arc::new(crate::ProcessFigures::default),
             secret: [7; 32],
         };
-        let console = Console::new(broker, services, options);
+        let console = Console::new(shards, services, options);
         Browser { console, log, cookie: String::new(), token: String::new() }
     }
 

@@ -12,7 +12,7 @@ pub const SYNC_BUCKETS: usize = 18;
 pub const SYNC_FIRST_BUCKET_US: u64 = 16;
 
 /// What a journal has done since it was opened.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Stats {
     pub groups: u64,
     pub records: u64,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
-use millrace_broker::Broker;
-use millrace_core::SystemClock;
+use millrace_broker::{OpenShard, Shard, Shards};
+use millrace_core::{ShardId, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_metrics::MetricStore;
@@ -79,18 +79,26 @@ impl Server {
     fn new() -> Result<Server> {
         let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
         let log = GroupCommit::new(journal, GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let replayed =
+            Replay::default().finish(Shard::first_seq(ShardId(0), log.opened().epoch.0)?);
         let clock = Arc::new(SystemClock::new());
         let options = millrace_broker::Options::default();
-        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1))?;
-        let store = Arc::new(MetricStore::open(None, broker.now())?);
-        let monitor = Arc::new(Monitor::start(broker.clone(), store, QueueAccess::Open)?);
+        let open = OpenShard {
+            id: ShardId(0),
+            log: log.clone(),
+            options,
+            replayed,
+            random: Box::new(|| 1),
+        };
+        let shards = Shards::of_one(clock, open)?;
+        let store = Arc::new(MetricStore::open(None, shards.now())?);
+        let monitor = Arc::new(Monitor::start(shards.clone(), store, QueueAccess::Open)?);
         let options = Options {
             region: "us-east-1".to_owned(),
             account: "000000000000".to_owned(),
             ..Options::default()
         };
-        let server = Server { log, services: Services::new(broker, monitor, &options, None) };
+        let server = Server { log, services: Services::new(shards, monitor, &options, None) };
         server.call("CreateQueue", r#"{"QueueName":"queue"}"#)?;
         Ok(server)
     }

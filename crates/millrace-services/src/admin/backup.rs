@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use millrace_broker::{Broker, Pinned};
+use millrace_broker::{Pinned, Shards};
 use millrace_metrics::PinnedFile;
 use millrace_wire::{ApiError, BodyStream, Response};
 use serde_json::json;
@@ -34,7 +34,7 @@ const PIECES_WAITING: usize = 4;
 
 /// Copies under way.
 pub(super) struct Backups {
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     monitor: Arc<Monitor>,
     /// The account whose keys may ask.
     account: String,
@@ -50,7 +50,7 @@ struct Contents {
 /// The archive as its client takes it.
 struct Archive {
     pieces: mpsc::Receiver<Vec<u8>>,
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
 }
 
 /// Sends what is written to it in pieces.
@@ -58,13 +58,13 @@ struct Pieces {
     sender: mpsc::Sender<Vec<u8>>,
     piece: Vec<u8>,
     sent_bytes: u64,
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
 }
 
 impl Backups {
-    pub(super) fn new(broker: Arc<Broker>, monitor: Arc<Monitor>, account: &str) -> Backups {
+    pub(super) fn new(shards: Arc<Shards>, monitor: Arc<Monitor>, account: &str) -> Backups {
         let turns = Arc::new(Semaphore::new(BACKUPS_AT_A_TIME));
-        Backups { broker, monitor, account: account.to_owned(), turns }
+        Backups { shards, monitor, account: account.to_owned(), turns }
     }
 
     /// Begins a copy of what is there now. A thread of its own reads it; it ends when the client
@@ -81,12 +81,12 @@ impl Backups {
         };
         let (pinned, begun) = oneshot::channel();
         let (sender, pieces) = mpsc::channel(PIECES_WAITING);
-        let (broker, monitor) = (self.broker.clone(), self.monitor.clone());
+        let (shards, monitor) = (self.shards.clone(), self.monitor.clone());
         let copy = move || {
             let _turn = turn;
-            match pin(&broker, &monitor) {
+            match pin(&shards, &monitor) {
                 Err(error) => drop(pinned.send(Err(error))),
-                Ok(contents) if pinned.send(Ok(())).is_ok() => send(contents, sender, broker),
+                Ok(contents) if pinned.send(Ok(())).is_ok() => send(contents, sender, shards),
                 Ok(_) => {}
             }
         };
@@ -94,7 +94,7 @@ impl Backups {
         started.map_err(|error| failed(&error))?;
         begun.await.map_err(|error| failed(&error))??;
         let stream =
-            Some(Box::new(Archive { pieces, broker: self.broker.clone() }) as Box<dyn BodyStream>);
+            Some(Box::new(Archive { pieces, shards: self.shards.clone() }) as Box<dyn BodyStream>);
         let response = Response::new(200, "application/x-tar", Vec::new());
         Ok(Response { stream, admitted: Some(caller.principal.tenant()), ..response })
     }
@@ -104,13 +104,13 @@ impl BodyStream for Archive {
     fn poll_next(&mut self, task: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         let piece = std::task::ready!(self.pieces.poll_recv(task));
         // A client that takes its time would hold up the end of the server.
-        Poll::Ready(piece.filter(|_| !self.broker.is_draining()))
+        Poll::Ready(piece.filter(|_| !self.shards.is_draining()))
     }
 }
 
 impl Pieces {
     fn send(&mut self) -> io::Result<()> {
-        if self.broker.is_draining() {
+        if self.shards.is_draining() {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the server stops"));
         }
         self.sent_bytes += self.piece.len() as u64;
@@ -136,9 +136,10 @@ impl Write for Pieces {
     }
 }
 
-fn pin(broker: &Broker, monitor: &Monitor) -> Result<Contents, ApiError> {
+fn pin(shards: &Shards, monitor: &Monitor) -> Result<Contents, ApiError> {
     let metrics = monitor.pin().map_err(|error| failed(&error))?;
-    let Some(journal) = broker.log().pin() else {
+    let home = shards.home().map_err(|error| failed(&error))?;
+    let Some(journal) = home.log().pin() else {
         let text = "This server keeps its data in memory: there is nothing to copy.";
         return Err(ApiError::invalid_parameter_value(text));
     };
@@ -146,11 +147,11 @@ fn pin(broker: &Broker, monitor: &Monitor) -> Result<Contents, ApiError> {
 }
 
 /// Sends the whole archive, unless its client leaves or something cannot be read.
-fn send(contents: Contents, sender: mpsc::Sender<Vec<u8>>, broker: Arc<Broker>) {
+fn send(contents: Contents, sender: mpsc::Sender<Vec<u8>>, shards: Arc<Shards>) {
     let segments = contents.journal.segments();
     tracing::info!(segments, "backup begun");
     let piece = Vec::with_capacity(PIECE_BYTES);
-    let mut pieces = Pieces { sender, piece, sent_bytes: 0, broker };
+    let mut pieces = Pieces { sender, piece, sent_bytes: 0, shards };
     match write_archive(contents, &mut pieces) {
         Ok(()) => tracing::info!(size_bytes = pieces.sent_bytes, "backup sent"),
         Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {

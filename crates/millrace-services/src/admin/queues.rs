@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use millrace_broker::{Broker, SharedQueue};
+use millrace_broker::{QueueGlance, Shards, SharedQueue};
 use millrace_core::{Timestamp, limits};
 use millrace_wire::{ApiError, Response};
 use serde::Deserialize;
@@ -47,8 +47,14 @@ impl Admin {
         let limit = *limits::LIST_RESULTS.end() as usize;
         let Caller { principal, region, .. } = caller;
         let account = &principal.account;
-        let found = self.broker.list_queues(region, account, &prefix, after.as_deref(), limit + 1);
-        let now = self.broker.now();
+        let found = self.shards.catalog().list_queues(
+            region,
+            account,
+            &prefix,
+            after.as_deref(),
+            limit + 1,
+        );
+        let now = self.shards.now();
         let mut shown = Vec::with_capacity(found.len().min(limit));
         for (index, queue) in found.iter().take(limit).enumerate() {
             if index % QUEUES_PER_TURN == QUEUES_PER_TURN - 1 {
@@ -61,7 +67,7 @@ impl Admin {
     }
 
     fn shown(&self, queue: &Arc<SharedQueue>, now: Timestamp) -> Value {
-        let glance = self.broker.glance(queue);
+        let glance = QueueGlance::of(queue);
         let (earlier, since) = self.monitor.earlier(queue);
         let elapsed_s = (now.millis_since(since) as f64 / 1e3).max(1.0);
         let rate = |total: u64, before: u64| total.saturating_sub(before) as f64 / elapsed_s;
@@ -85,14 +91,14 @@ impl Admin {
 
 /// Where queues of a name are. With credentials, those of the caller's account only.
 pub(super) async fn find_queues(
-    broker: &Broker,
+    shards: &Shards,
     caller: &Caller<'_>,
     body: &[u8],
 ) -> Result<Response, ApiError> {
     let Wanted { name } = parse(body)?;
     let may_know = |account: &str| !caller.principal.is_foreign_to(account);
     let mut found = Vec::new();
-    for queues in broker.queues().chunks(QUEUES_PER_TURN) {
+    for queues in shards.catalog().queues().chunks(QUEUES_PER_TURN) {
         let keys = queues.iter().map(|queue| queue.key());
         let named = keys.filter(|key| key.name == name && may_know(&key.account));
         found.extend(named.map(|key| json!({ "region": key.region, "account": key.account })));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_executor::block_on;
-use millrace_broker::{Broker, BrokerError, Kind, NewContent, Outgoing};
+use millrace_broker::{BrokerError, Kind, NewContent, Outgoing, Shards};
 use millrace_core::{Arn, MessageId, md5};
 use millrace_metrics::alarm::{Change, Owed};
 
@@ -26,7 +26,7 @@ pub enum QueueAccess {
 /// What does the actions of alarms.
 #[derive(Clone)]
 pub(super) struct Actions {
-    pub broker: Arc<Broker>,
+    pub shards: Arc<Shards>,
     pub book: SharedBook,
     pub queue_access: QueueAccess,
 }
@@ -46,7 +46,7 @@ impl Actions {
     pub(super) fn commit(&self) -> Result<(), BrokerError> {
         let latest = lock(&self.book).latest();
         // It waits for a commit only, which wakes it from another thread.
-        block_on(self.broker.committed(latest))
+        block_on(self.shards.home()?.committed(latest))
     }
 
     /// Does what is owed, which must be durable, and notes how that went. What the journal does not
@@ -67,7 +67,7 @@ impl Actions {
                 }
                 Err(Failure::Never(failure)) => Some(failure),
             };
-            let now = self.broker.now();
+            let now = self.shards.now();
             if let Err(error) = lock(&self.book).acted(owed, arn, failure.as_deref(), now) {
                 tracing::error!(alarm, %error, "that an action is done is not stored");
             }
@@ -78,7 +78,7 @@ impl Actions {
     fn send(&self, arn: &str, owed: &Owed) -> Result<(), Failure> {
         let key = Arn::parse(arn).and_then(|arn| arn.queue());
         let key = key.ok_or("this kind of action is not supported")?;
-        let queue = self.broker.queue_by_key(&key).ok_or("the queue does not exist")?;
+        let queue = self.shards.catalog().queue_by_key(&key).ok_or("the queue does not exist")?;
         let definition = queue.definition();
         let account = &owed.alarm().scope.account;
         if self.queue_access == QueueAccess::ByPolicy && !sqs::may_send(account, &queue) {
@@ -113,7 +113,7 @@ impl Actions {
             deduplication_id,
             delay_s: None,
         };
-        block_on(self.broker.send(&queue, &[outgoing]))?;
+        block_on(queue.send(&[outgoing]))?;
         Ok(())
     }
 }
@@ -142,9 +142,10 @@ impl From<BrokerError> for Failure {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use millrace_broker::{OpenShard, Shard};
     use std::sync::Mutex;
 
-    use millrace_core::{SystemClock, Timestamp};
+    use millrace_core::{ShardId, SystemClock, Timestamp};
     use millrace_engine::Replay;
     use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
     use millrace_metrics::Scope;
@@ -155,22 +156,30 @@ pub(super) mod tests {
     use crate::cloudwatch::book::AlarmBook;
     use crate::cloudwatch::put_alarm::{alarm, tests::example};
 
-    pub(in crate::cloudwatch) fn broker() -> Arc<Broker> {
-        broker_of(Arc::new(SystemClock::new()))
+    pub(in crate::cloudwatch) fn shards() -> Arc<Shards> {
+        shards_of(Arc::new(SystemClock::new()))
     }
 
-    pub(in crate::cloudwatch) fn broker_of(clock: Arc<SystemClock>) -> Arc<Broker> {
+    pub(in crate::cloudwatch) fn shards_of(clock: Arc<SystemClock>) -> Arc<Shards> {
         let journal = Box::new(MemoryJournal::new(16 << 20));
         let log = GroupCommit::new(journal, GroupOptions::default());
         log.spawn_committer().unwrap();
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-        Broker::new(log, clock, Default::default(), replayed, Box::new(|| 1)).unwrap()
+        let replayed =
+            Replay::default().finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
+        let open = OpenShard {
+            id: ShardId(0),
+            log,
+            options: Default::default(),
+            replayed,
+            random: Box::new(|| 1),
+        };
+        Shards::of_one(clock, open).unwrap()
     }
 
     #[test]
     fn an_action_that_was_done_meanwhile_is_not_done_again() {
-        let broker = broker();
-        let mut book = AlarmBook::open(broker.clone());
+        let shards = shards();
+        let mut book = AlarmBook::open(shards.home().unwrap());
         let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
         let input = PutMetricAlarm {
             alarm_actions: vec!["arn:aws:sqs:us-east-1:000000000000:gone".into()],
@@ -182,7 +191,7 @@ pub(super) mod tests {
         let owed = [owed.unwrap()];
         let book: SharedBook = Arc::new(Mutex::new(book));
         let queue_access = QueueAccess::Open;
-        let actions = Actions { broker, book: book.clone(), queue_access };
+        let actions = Actions { shards, book: book.clone(), queue_access };
 
         actions.act(&owed);
         actions.act(&owed);

@@ -157,7 +157,8 @@ impl CloudWatch {
         if let Some(owed) = changed.await? {
             act::announce(&owed.change);
             let acted = self.monitor.act(owed).await?;
-            self.broker.committed(acted).await.map_err(error::of_broker)?;
+            let home = self.shards.home().map_err(error::of_broker)?;
+            home.committed(acted).await.map_err(error::of_broker)?;
         }
         Ok(Answer::Done)
     }
@@ -224,14 +225,15 @@ impl CloudWatch {
         scope: &Scope,
         change: impl FnOnce(&mut AlarmBook, &Scope, Timestamp) -> Result<T, AlarmError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let (broker, book, of) = (self.broker.clone(), self.alarms.clone(), scope.clone());
+        let (shards, book, of) = (self.shards.clone(), self.alarms.clone(), scope.clone());
         let change = move || {
             let mut book = lock(&book);
-            Ok((change(&mut book, &of, broker.now())?, book.latest()))
+            Ok((change(&mut book, &of, shards.now())?, book.latest()))
         };
         let changed = self.monitor.run_change(&scope.account, change).await?;
         let (value, ticket) = changed.map_err(error::of_alarm)?;
-        self.broker.committed(ticket).await.map_err(error::of_broker)?;
+        let home = self.shards.home().map_err(error::of_broker)?;
+        home.committed(ticket).await.map_err(error::of_broker)?;
         Ok(value)
     }
 

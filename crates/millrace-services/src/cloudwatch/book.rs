@@ -13,7 +13,7 @@ mod outbox;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, Collection, KeptChange, KeptError, Purpose, Ticket};
+use millrace_broker::{Collection, KeptChange, KeptError, Purpose, Shard, Ticket};
 use millrace_core::{Timestamp, may_take};
 use millrace_metrics::Scope;
 use millrace_metrics::alarm::{Alarm, Change, HistoryItem, Owed, State, Step, Verdict};
@@ -63,7 +63,7 @@ pub enum AlarmError {
 
 /// All alarms.
 pub struct AlarmBook {
-    broker: Arc<Broker>,
+    shard: Arc<Shard>,
     /// In memory once more, for they are looked at each minute.
     alarms: BTreeMap<Scope, BTreeMap<String, Alarm>>,
     history: History,
@@ -74,13 +74,13 @@ pub struct AlarmBook {
 }
 
 impl AlarmBook {
-    /// The alarms that are kept.
-    pub fn open(broker: Arc<Broker>) -> AlarmBook {
-        let (history, outbox) = (History::open(&broker), Outbox::open(&broker));
+    /// The alarms that a shard keeps.
+    pub fn open(shard: Arc<Shard>) -> AlarmBook {
+        let (history, outbox) = (History::open(shard.kept()), Outbox::open(shard.kept()));
         let last_id = history.last_id().max(outbox.last_id());
-        let alarms = ALARMS.scan(&broker, "", None, usize::MAX);
+        let alarms = ALARMS.scan(shard.kept(), "", None, usize::MAX);
         let mut book =
-            AlarmBook { broker, alarms: BTreeMap::new(), history, outbox, last_id, latest: None };
+            AlarmBook { shard, alarms: BTreeMap::new(), history, outbox, last_id, latest: None };
         alarms.into_iter().for_each(|alarm| book.insert(alarm));
         book
     }
@@ -185,7 +185,7 @@ impl AlarmBook {
         now: Timestamp,
     ) -> Result<(), AlarmError> {
         let account = &owed.alarm().scope.account;
-        let Some(left) = self.outbox.without(&self.broker, owed, arn) else { return Ok(()) };
+        let Some(left) = self.outbox.without(self.shard.kept(), owed, arn) else { return Ok(()) };
         let is_last = left.arns.is_empty();
         let change = match is_last {
             true => OUTBOX.delete(numbered_key(account, owed.id)),
@@ -202,7 +202,7 @@ impl AlarmBook {
     /// Forgets all alarms, their history and what is still to be done.
     pub fn clear(&mut self) -> Result<(), AlarmError> {
         for collection in [ALARMS.name(), HISTORY.name(), OUTBOX.name()] {
-            self.latest = self.broker.clear_kept(collection)?.or(self.latest);
+            self.latest = self.shard.kept().clear(collection)?.or(self.latest);
         }
         self.alarms.clear();
         (self.history, self.outbox) = (History::default(), Outbox::default());
@@ -232,12 +232,12 @@ impl AlarmBook {
     /// from behind the number `after` on.
     pub fn owed(&self, account: &str, after: u64, limit: usize) -> Vec<Owed> {
         let after = numbered_key(account, after);
-        OUTBOX.scan(&self.broker, &format!("{account}/"), Some(&after), limit)
+        OUTBOX.scan(self.shard.kept(), &format!("{account}/"), Some(&after), limit)
     }
 
     /// Whether an action is still to be done.
     pub fn owes(&self, owed: &Owed, arn: &str) -> bool {
-        self.outbox.without(&self.broker, owed, arn).is_some()
+        self.outbox.without(self.shard.kept(), owed, arn).is_some()
     }
 
     pub fn alarm(&self, scope: &Scope, name: &str) -> Option<&Alarm> {
@@ -256,7 +256,7 @@ impl AlarmBook {
 
     /// The history of an account, the oldest item first.
     pub fn history(&self, account: &str) -> Vec<HistoryItem> {
-        history_of(&self.broker, account)
+        history_of(self.shard.kept(), account)
     }
 
     /// All alarms.
@@ -331,7 +331,7 @@ impl AlarmBook {
     }
 
     fn append(&mut self, changes: &[KeptChange<'_>], purpose: Purpose) -> Result<(), AlarmError> {
-        self.latest = Some(self.broker.change_kept(changes, purpose)?);
+        self.latest = Some(self.shard.kept().change(changes, purpose)?);
         Ok(())
     }
 

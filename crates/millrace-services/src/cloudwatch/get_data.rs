@@ -47,7 +47,7 @@ impl CloudWatch {
         let namespace = check::name(input.namespace.as_ref(), "Namespace")?;
         let metric = check::name(input.metric_name.as_ref(), "MetricName")?.to_owned();
         let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
-        let now = self.broker.now();
+        let now = self.shards.now();
         let (start_s, end_s) = check::span(input.start_time, input.end_time, now.seconds())?;
         let asked_s = check::period(input.period_s, "Period")?;
         let period_s = asked_s.max(BASE_PERIOD_S);
@@ -80,7 +80,7 @@ impl CloudWatch {
         scope: &Scope,
         input: &GetMetricData,
     ) -> Result<Answer, ApiError> {
-        let now = self.broker.now();
+        let now = self.shards.now();
         check_order(input.start_time, input.end_time)?;
         let (start_s, end_s) = check::span(input.start_time, input.end_time, now.seconds())?;
         let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
@@ -126,7 +126,7 @@ impl CloudWatch {
             let name = check::name(filter.name.as_ref(), &parameter)?;
             dimensions.push((name.to_owned(), filter.value.clone()));
         }
-        let now = self.broker.now();
+        let now = self.shards.now();
         let kept_s = match input.recently_active.as_deref() {
             None => LISTED_S,
             Some("PT3H") => RECENTLY_S,

@@ -24,7 +24,8 @@ impl CloudWatch {
         let max = check::max_records(input.max_records)?;
         let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
         let after: Option<Key> = check::place(input.next_token.as_ref())?;
-        let (broker, scope, input) = (self.broker.clone(), scope.clone(), input.clone());
+        let home = self.shards.home().map_err(error::of_broker)?;
+        let (scope, input) = (scope.clone(), input.clone());
         let read = move |scope: &Scope| {
             let is_wanted = |item: &HistoryItem| {
                 has_metric_alarms
@@ -38,7 +39,7 @@ impl CloudWatch {
             let is_left = |key: Key| {
                 after.is_none_or(|after| if is_ascending { key > after } else { key < after })
             };
-            let mut items: Vec<(Key, HistoryItem)> = keyed(history_of(&broker, &scope.account))
+            let mut items: Vec<(Key, HistoryItem)> = keyed(history_of(home.kept(), &scope.account))
                 .filter(|(key, item)| is_left(*key) && is_wanted(item))
                 .collect();
             items.sort_by_key(|(key, _)| *key);
@@ -100,7 +101,7 @@ mod tests {
     async fn items_that_are_added_between_pages_repeat_nothing() {
         let service = service();
         // What is older than the history goes back is forgotten.
-        let start = service.broker.now();
+        let start = service.shards.now();
         let put = |after_ms: u64, count: usize| {
             let at = start.plus_millis(after_ms);
             for _ in 0..count {
@@ -140,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn items_of_one_moment_stand_on_one_page_each() {
         let service = service();
-        let at = service.broker.now().plus_millis(1_000);
+        let at = service.shards.now().plus_millis(1_000);
         for name in ["a", "b", "c", "d"] {
             let input = PutMetricAlarm { alarm_name: Some(name.into()), ..example() };
             lock(&service.alarms).put(alarm(&scope(), &input, at).unwrap(), at).unwrap();
@@ -174,7 +175,7 @@ mod tests {
     #[tokio::test]
     async fn items_are_told_by_alarm_kind_and_time_in_either_direction() {
         let service = service();
-        let start = service.broker.now();
+        let start = service.shards.now();
         for (after_ms, name) in [(1, "a"), (2, "b"), (3, "a")] {
             let at = start.plus_millis(after_ms);
             // The thread, which may evaluate it at any time, leaves its state alone.

@@ -49,7 +49,7 @@ impl CloudWatch {
         since: Timestamp,
     ) -> Result<Vec<Minute>, ApiError> {
         let store = self.monitor.store().clone();
-        let now = self.broker.now();
+        let now = self.shards.now();
         let read = move |interrupt: &Interrupt| minutes(&store, interrupt, &queues, (since, now));
         self.monitor.run(account, read).await?.map_err(|error| of_store(&error))
     }

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use millrace_broker::Broker;
+use millrace_broker::Shards;
 use millrace_core::QueueKey;
 use millrace_metrics::Scope;
 use millrace_wire::cloudwatch::{self, Action as Input, Answer};
@@ -52,15 +52,15 @@ pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// The service.
 pub(crate) struct CloudWatch {
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     monitor: Arc<Monitor>,
     alarms: SharedBook,
 }
 
 impl CloudWatch {
-    pub(crate) fn new(broker: Arc<Broker>, monitor: Arc<Monitor>) -> CloudWatch {
+    pub(crate) fn new(shards: Arc<Shards>, monitor: Arc<Monitor>) -> CloudWatch {
         let alarms = monitor.alarms().clone();
-        CloudWatch { broker, monitor, alarms }
+        CloudWatch { shards, monitor, alarms }
     }
 
     /// Regions and accounts that have alarms.
@@ -82,7 +82,7 @@ impl CloudWatch {
     pub(crate) async fn scopes_of_metrics(&self) -> Result<BTreeSet<Scope>, ApiError> {
         let store = self.monitor.store().clone();
         let mut scopes = self.monitor.run_scrape(move || store.scopes()).await?;
-        for queue in self.broker.queues() {
+        for queue in self.shards.catalog().queues() {
             let QueueKey { region, account, .. } = queue.key();
             scopes.insert(Scope { region: region.clone(), account: account.clone() });
         }

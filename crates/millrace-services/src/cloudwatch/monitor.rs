@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use millrace_broker::{Broker, QueueTotals, SharedQueue, Ticket};
+use millrace_broker::{QueueTotals, Shards, SharedQueue, Ticket};
 use millrace_core::Timestamp;
 use millrace_metrics::alarm::{Owed, State};
 use millrace_metrics::{Interrupt, MetricStore, PinnedFile, StoreError};
@@ -108,18 +108,19 @@ impl Monitor {
     /// Starts the threads, which gather the metrics of the broker's queues into `store` and
     /// evaluate the alarms that the broker keeps.
     pub fn start(
-        broker: Arc<Broker>,
+        shards: Arc<Shards>,
         store: Arc<MetricStore>,
         queue_access: QueueAccess,
     ) -> std::io::Result<Monitor> {
-        let queues = QueueMetrics::new(broker.clone());
-        store.set_source(queues.clone(), broker.now());
+        let queues = QueueMetrics::new(shards.clone());
+        store.set_source(queues.clone(), shards.now());
         let waiting_bytes = store.memory_limits().waiting_bytes;
-        let book: SharedBook = Arc::new(Mutex::new(AlarmBook::open(broker.clone())));
+        let home = shards.home().map_err(std::io::Error::other)?;
+        let book: SharedBook = Arc::new(Mutex::new(AlarmBook::open(home)));
         let shared = Arc::new(Shared {
             store,
             queues,
-            actions: Actions { broker, book, queue_access },
+            actions: Actions { shards, book, queue_access },
             reads: Arc::new(Jobs::new(waiting_bytes)),
             rounds: Rounds::default(),
         });
@@ -320,7 +321,8 @@ impl Monitor {
             Ok(lock(&shared.actions.book).latest())
         });
         let ticket: Result<_, ApiError> = cleared.await;
-        self.shared.actions.broker.committed(ticket?).await.map_err(error::of_broker)
+        let home = self.shared.actions.shards.home().map_err(error::of_broker)?;
+        home.committed(ticket?).await.map_err(error::of_broker)
     }
 
     /// Has the thread look at the clock, which was moved. Resolves when alarms are evaluated.
@@ -346,7 +348,7 @@ impl Monitor {
 
 impl Shared {
     pub(super) fn now(&self) -> Timestamp {
-        self.actions.broker.now()
+        self.actions.shards.now()
     }
 }
 

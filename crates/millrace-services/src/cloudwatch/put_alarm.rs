@@ -30,7 +30,7 @@ impl CloudWatch {
         scope: &Scope,
         input: &PutMetricAlarm,
     ) -> Result<Answer, ApiError> {
-        let alarm = alarm(scope, input, self.broker.now())?;
+        let alarm = alarm(scope, input, self.shards.now())?;
         if alarm.metric().is_none() {
             let (of, queries) = (scope.clone(), alarm.queries.clone());
             let check = move |interrupt: &Interrupt| math::check_watched(&of, &queries, interrupt);

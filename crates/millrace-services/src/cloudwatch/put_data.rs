@@ -58,7 +58,7 @@ impl CloudWatch {
             )));
         }
         check::is_ascii(namespace, "Namespace")?;
-        let now = self.broker.now();
+        let now = self.shards.now();
         let data = data(input)?;
         let data = data.iter().map(|(at, datum)| checked(scope, namespace, datum, at, now));
         let data: Vec<Datum> = data.collect::<Result<_, _>>()?;

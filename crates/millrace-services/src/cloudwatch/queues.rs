@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millrace_broker::{Broker, Fairness, Kind, QueueFigures, QueueTotals, SharedQueue};
+use millrace_broker::{Fairness, Kind, QueueFigures, QueueTotals, Shards, SharedQueue};
 use millrace_core::{QueueId, Timestamp};
 use millrace_metrics::{
     BASE_PERIOD_S, Entity, MetricStore, Periods, Point, Sample, SeriesQuery, Source, StoreError,
@@ -19,7 +19,7 @@ const QUEUES_PER_READ: usize = 1_000;
 
 /// Reads the figures of all queues once a minute, and those of one when asked.
 pub(super) struct QueueMetrics {
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     /// Totals count from here on.
     started: Timestamp,
     gathered: Mutex<Gathered>,
@@ -73,11 +73,11 @@ impl Begun {
 
 impl QueueMetrics {
     /// Metrics of the broker's queues, those of deleted ones included.
-    pub(super) fn new(broker: Arc<Broker>) -> Arc<QueueMetrics> {
+    pub(super) fn new(shards: Arc<Shards>) -> Arc<QueueMetrics> {
         let metrics =
-            Arc::new(QueueMetrics { started: broker.now(), broker, gathered: Mutex::default() });
+            Arc::new(QueueMetrics { started: shards.now(), shards, gathered: Mutex::default() });
         let listener = Arc::downgrade(&metrics);
-        metrics.broker.on_delete(Box::new(move |queue| {
+        metrics.shards.catalog().on_delete(Box::new(move |queue| {
             if let Some(metrics) = listener.upgrade() {
                 metrics.queue_deleted(queue);
             }
@@ -88,7 +88,7 @@ impl QueueMetrics {
     /// Finds out which queues were active when the process before ended. To be called once, before
     /// the first close.
     pub(super) fn resume(&self, store: &MetricStore) {
-        match still_active(&self.broker, store) {
+        match still_active(&self.shards, store) {
             Ok((queues, active_until)) => {
                 let mut gathered = self.gathered();
                 for (queue, begun) in queues {
@@ -120,10 +120,10 @@ impl QueueMetrics {
     /// Its last figures would be lost with the queue.
     fn queue_deleted(&self, queue: &SharedQueue) {
         let mut gathered = self.gathered();
-        let figures = self.broker.queue_figures(queue);
+        let figures = QueueFigures::of(queue);
         let seen = gathered.queues.remove(&queue.id()).unwrap_or_default();
         if figures.totals != seen.totals {
-            let values = values(queue, &figures, &seen, self.broker.now());
+            let values = values(queue, &figures, &seen, self.shards.now());
             let counted = values.into_iter().filter(|value| !value.is_gauge).collect();
             gathered
                 .deleted
@@ -135,7 +135,7 @@ impl QueueMetrics {
     fn close_queue(&self, queue: &SharedQueue, now: Timestamp) -> Option<Sample> {
         let mut gathered = self.gathered();
         // One that is deleted was counted, or will be after this close.
-        let figures = self.broker.close_size_period(queue)?;
+        let figures = QueueFigures::close_size_period(queue)?;
         let seen = gathered.queues.entry(queue.id()).or_default();
         let before = *seen;
         if has_activity(&figures, seen) {
@@ -166,9 +166,9 @@ impl Source for QueueMetrics {
         let deleted = gathered.deleted.iter().filter(|sample| sample.entity == *entity);
         let mut found: Vec<Value> =
             deleted.flat_map(|sample| sample.values.iter().cloned()).collect();
-        let queue = self.broker.queue(&entity.scope.region, &entity.scope.account, name);
+        let queue = self.shards.catalog().queue(&entity.scope.region, &entity.scope.account, name);
         if let Some(queue) = queue {
-            let figures = self.broker.queue_figures(&queue);
+            let figures = QueueFigures::of(&queue);
             let seen = gathered.queues.get(&queue.id()).copied().unwrap_or_default();
             if is_active(&figures, &seen, now) || is_new(&queue, now) {
                 found.extend(values(&queue, &figures, &seen, now));
@@ -183,7 +183,7 @@ impl Source for QueueMetrics {
             gathered.closes = [gathered.closes[1], Some(now)];
             std::mem::take(&mut gathered.deleted)
         };
-        for queue in self.broker.queues() {
+        for queue in self.shards.catalog().queues() {
             samples.extend(self.close_queue(&queue, now));
         }
         samples
@@ -193,11 +193,11 @@ impl Source for QueueMetrics {
 /// Queues that were active in the latest minute that has metrics, what they had then, and until when
 /// they are active if they were used just then.
 fn still_active(
-    broker: &Broker,
+    shards: &Shards,
     store: &MetricStore,
 ) -> Result<(Vec<(QueueId, Begun)>, Timestamp), StoreError> {
-    let now = broker.now();
-    let queues = broker.queues();
+    let now = shards.now();
+    let queues = shards.catalog().queues();
     let entities: Vec<_> = queues.iter().map(|queue| Entity::of_queue(queue.key())).collect();
     // Most restarts are short, and six hours of many queues take seconds to read.
     for back_s in [SHORT_RESTART_S, ACTIVE_S] {

@@ -29,7 +29,7 @@ impl Sqs {
         let texts: Vec<(&str, &str)> =
             declared.tags.iter().map(|(key, value)| (&**key, &**value)).collect();
         let tags = tags::check(&key.name, texts.clone(), &BTreeMap::new())?;
-        let Some(queue) = self.broker.queue_by_key(&key) else {
+        let Some(queue) = self.shards.catalog().queue_by_key(&key) else {
             return self.create(key, &given, tags).await.map(|_| ());
         };
         let Err(error) = self.update(&queue, &given, texts).await else {

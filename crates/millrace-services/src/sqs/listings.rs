@@ -50,7 +50,8 @@ impl Sqs {
         let Caller { principal, region, .. } = call.caller;
         // One more than asked for tells whether there is a next page.
         let (after, limit) = (page.after.as_deref(), page.limit + 1);
-        let found = self.broker.list_queues(region, &principal.account, prefix, after, limit);
+        let found =
+            self.shards.catalog().list_queues(region, &principal.account, prefix, after, limit);
         let (queue_urls, next_token) = self.urls_and_token(call, found, &page);
         Ok(Answer::ListQueues { queue_urls, next_token })
     }
@@ -66,7 +67,7 @@ impl Sqs {
         let QueueKey { region, account, .. } = queue.key();
         let after = page.after.as_deref().map(|name| QueueKey::new(region, account, name));
         let limit = page.limit + 1;
-        let found = self.broker.dead_letter_sources(queue.key(), after.as_ref(), limit);
+        let found = self.shards.catalog().dead_letter_sources(queue.key(), after.as_ref(), limit);
         let (queue_urls, next_token) = self.urls_and_token(call, found, &page);
         Ok(Answer::ListDeadLetterSourceQueues { queue_urls, next_token })
     }

@@ -25,7 +25,7 @@ mod trace;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, Definition, SharedQueue};
+use millrace_broker::{Definition, Shards, SharedQueue};
 use millrace_core::{QueueKey, Timestamp, is_account, limits};
 use millrace_otel::RequestSpan;
 use millrace_wire::protocol::{PathQueue, Protocol, ServiceMetadata, Target, parse_queue_url};
@@ -57,7 +57,7 @@ pub struct SqsOptions {
 
 /// The service.
 pub(crate) struct Sqs {
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     options: SqsOptions,
     deleted: RecentlyDeleted,
 }
@@ -71,8 +71,8 @@ enum Asked {
 }
 
 impl Sqs {
-    pub(crate) fn new(broker: Arc<Broker>, options: SqsOptions) -> Sqs {
-        Sqs { broker, options, deleted: RecentlyDeleted::default() }
+    pub(crate) fn new(shards: Arc<Shards>, options: SqsOptions) -> Sqs {
+        Sqs { shards, options, deleted: RecentlyDeleted::default() }
     }
 
     /// The queue that a request is about: the QueueUrl parameter wins over the path; hosts are not
@@ -106,7 +106,7 @@ impl Sqs {
             account => account.unwrap_or(&principal.account),
         };
         trace::destination(span, name);
-        self.broker.queue(region, account, name).ok_or_else(|| {
+        self.shards.catalog().queue(region, account, name).ok_or_else(|| {
             match principal.is_foreign_to(account) {
                 true => error::queue_is_not_yours(),
                 false => error::queue_does_not_exist(),
@@ -120,7 +120,7 @@ impl Sqs {
         queue: &SharedQueue,
         change: impl FnOnce(&mut Definition) -> Result<(), ApiError>,
     ) -> Result<(), ApiError> {
-        self.broker.update_queue(queue, change).await.map_err(error::of_broker)?
+        self.shards.catalog().update_queue(queue, change).await.map_err(error::of_broker)?
     }
 
     fn queue_url(&self, call: &Call<'_>, key: &QueueKey) -> String {

@@ -57,7 +57,7 @@ impl Sqs {
         let permission = &actions::START_MESSAGE_MOVE_TASK.permission;
         let Caller { principal, region, .. } = call.caller;
         authorize(principal, permission, destination.as_ref(), Context { region })?;
-        if self.broker.dead_letter_sources(source.key(), None, 1).is_empty() {
+        if self.shards.catalog().dead_letter_sources(source.key(), None, 1).is_empty() {
             return Err(ApiError::invalid_parameter_value(
                 "Source queue must be configured as a Dead Letter Queue.",
             ));
@@ -83,7 +83,8 @@ impl Sqs {
             destination: destination.map(|queue| queue.key().clone()),
             max_per_second: max_per_second.transpose()?,
         };
-        let id = self.broker.start_move_task(&start).await.map_err(error::of_move_task)?;
+        let shard = self.shards.shard_of(source).map_err(error::of_broker)?;
+        let id = shard.move_tasks().start(&start).await.map_err(error::of_move_task)?;
         Ok(Answer::StartMessageMoveTask { task_handle: task_handle(&id, source.arn()) })
     }
 
@@ -94,10 +95,12 @@ impl Sqs {
     ) -> Result<Answer, ApiError> {
         let (id, _) = task_of(input)?;
         // The handle's ARN is only said by the client: the task must really be of that queue.
-        if !self.broker.move_tasks(source.key(), usize::MAX).iter().any(|task| task.id == id) {
+        let shard = self.shards.shard_of(source).map_err(error::of_broker)?;
+        let tasks = shard.move_tasks();
+        if !tasks.of_source(source.key(), usize::MAX).iter().any(|task| task.id == id) {
             return Err(error::of_move_task(MoveTaskError::NoSuchTask));
         }
-        let moved = self.broker.cancel_move_task(&id).await.map_err(error::of_move_task)?;
+        let moved = tasks.cancel(&id).await.map_err(error::of_move_task)?;
         Ok(Answer::CancelMessageMoveTask { moved })
     }
 
@@ -112,7 +115,8 @@ impl Sqs {
             "MaxResults",
             "Must be between 1 and 10, if provided.",
         )?;
-        let tasks = self.broker.move_tasks(source.key(), limit as usize);
+        let shard = self.shards.shard_of(source).map_err(error::of_broker)?;
+        let tasks = shard.move_tasks().of_source(source.key(), limit as usize);
         Ok(Answer::ListMessageMoveTasks { results: tasks.into_iter().map(result).collect() })
     }
 
@@ -124,7 +128,7 @@ impl Sqs {
                  arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
             ))
         })?;
-        let queue = arn.queue().and_then(|key| self.broker.queue_by_key(&key));
+        let queue = arn.queue().and_then(|key| self.shards.catalog().queue_by_key(&key));
         queue.ok_or_else(|| {
             error::resource_not_found(format!(
                 "The resource that you specified for the {parameter} parameter doesn't exist."

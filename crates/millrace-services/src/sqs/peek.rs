@@ -76,7 +76,7 @@ impl Sqs {
             MessageState::Free => false,
         };
         let (mut seen, mut seen_bytes, mut answer_bytes) = (0, 0, 0);
-        self.broker.catch_up(&queue).await;
+        queue.catch_up().await;
         // Pages of nothing would never end.
         let next = (peek.limit > 0).then_some(peek.from);
         let mut shown = Shown { messages: Vec::new(), damaged: 0, next };
@@ -94,7 +94,7 @@ impl Sqs {
                 max_visits: PAGE_VISITS,
                 max_bytes: PAGE_BYTES.min(SEEN_BYTES_MAX - seen_bytes),
             };
-            let browsed = self.broker.browse(&queue, &page);
+            let browsed = queue.browser().page(&page);
             let browsed = browsed.map_err(error::of_broker)?;
             shown.next = browsed.next;
             shown.damaged += browsed.damaged;

@@ -47,7 +47,7 @@ impl Sqs {
         if let Some((name, _)) = given.iter().find(|(name, _)| attributes::is_read_only(name)) {
             return Err(error::unknown_attribute(name));
         }
-        let existing = self.broker.queue_by_key(&key);
+        let existing = self.shards.catalog().queue_by_key(&key);
         if let Err(error) = wanted.set(given.iter().copied()) {
             return self.with_all(existing, given).await?.ok_or(error);
         }
@@ -57,12 +57,12 @@ impl Sqs {
             self.check_redrive_target(&key, wanted.settings.kind, redrive, given)?;
         }
         check_redrive_sources(&key, given)?;
-        if self.options.recreate_cool_down && self.deleted.contains(&key, self.broker.now()) {
+        if self.options.recreate_cool_down && self.deleted.contains(&key, self.shards.now()) {
             return Err(error::queue_deleted_recently());
         }
         let Attributes { settings, texts } = wanted;
         let new = NewQueue { key, settings, attributes: texts, tags };
-        let creation = self.broker.create_queue(&new).await;
+        let creation = self.shards.create_queue(&new).await;
         match creation.map_err(error::of_broker)? {
             Creation::Created(queue) => Ok(queue),
             Creation::Existing(queue) => {
@@ -83,7 +83,7 @@ impl Sqs {
         given: &[(&str, &str)],
     ) -> Result<Option<Arc<SharedQueue>>, ApiError> {
         let Some(queue) = queue else { return Ok(None) };
-        let has_all = self.broker.update_queue(&queue, |definition| {
+        let has_all = self.shards.catalog().update_queue(&queue, |definition| {
             let current = Attributes::of(definition);
             Ok::<_, ApiError>(given.iter().all(|(name, value)| current.has(name, value)))
         });
@@ -97,9 +97,9 @@ impl Sqs {
     pub(super) async fn delete_queue(&self, queue: &Arc<SharedQueue>) -> Result<Answer, ApiError> {
         // Before the wait for the commit, which a client that leaves cuts short.
         if self.options.recreate_cool_down {
-            self.deleted.add(queue.key().clone(), self.broker.now());
+            self.deleted.add(queue.key().clone(), self.shards.now());
         }
-        let deleted = self.broker.delete_queue(queue).await;
+        let deleted = self.shards.catalog().delete_queue(queue).await;
         deleted.map(|()| Answer::Void).map_err(|error| {
             // Otherwise somebody else has deleted it, and its name rests all the same.
             if !matches!(error, BrokerError::QueueDoesNotExist) {
@@ -112,7 +112,7 @@ impl Sqs {
     /// Forgets all queues, also those deleted before, whose names need not rest any longer (test
     /// mode).
     pub(crate) async fn reset(&self) -> Result<(), ApiError> {
-        self.broker.reset().await.map_err(|error| {
+        self.shards.reset().await.map_err(|error| {
             tracing::error!(%error, "reset failed");
             ApiError::internal_failure()
         })?;
@@ -136,7 +136,7 @@ impl Sqs {
         }
         let Caller { principal, region, .. } = caller;
         let account = owner.unwrap_or(&principal.account);
-        let queue = self.broker.queue(region, account, name);
+        let queue = self.shards.catalog().queue(region, account, name);
         // A caller must not learn that another account has a queue of that name.
         queue.ok_or_else(|| match principal.is_foreign_to(account) {
             true => error::queue_is_not_yours(),
@@ -153,8 +153,8 @@ impl Sqs {
         if let Some(unknown) = names.iter().find(|name| !attributes::is_known(name)) {
             return Err(error::unknown_attribute(unknown));
         }
-        self.broker.catch_up(queue).await;
-        let (counts, _) = self.broker.count_messages(queue);
+        queue.catch_up().await;
+        let (counts, _) = queue.count_messages();
         let is_wanted =
             |name: &str| names.iter().any(|n| matches!(n.as_str(), "All") || **n == *name);
         let attributes = attributes::values(&queue.definition(), counts, is_wanted);
@@ -207,7 +207,7 @@ impl Sqs {
     }
 
     pub(super) async fn purge_queue(&self, queue: &Arc<SharedQueue>) -> Result<Answer, ApiError> {
-        match self.broker.purge_queue(queue).await {
+        match queue.purge().await {
             Ok(()) => Ok(Answer::Void),
             Err(BrokerError::PurgeInProgress) => {
                 Err(error::purge_queue_in_progress(&queue.key().name))
@@ -234,7 +234,7 @@ impl Sqs {
         if target.account != source.account {
             return invalid("Dead-letter target owner should be same as the source.");
         }
-        let Some(target) = self.broker.queue_by_key(&target) else {
+        let Some(target) = self.shards.catalog().queue_by_key(&target) else {
             // A queue that is made as its own is there once it is made.
             return match target == *source {
                 true => Ok(()),

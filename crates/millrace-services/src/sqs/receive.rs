@@ -51,7 +51,7 @@ impl Sqs {
     ) -> Result<Answer, ApiError> {
         let kind = queue.kind();
         let receive = check_receive(input, kind)?;
-        let incoming = self.broker.receive(queue, &receive).await;
+        let incoming = queue.receive(&receive).await;
         let incoming = incoming.map_err(error::of_broker)?;
         trace::received(call.span, &incoming);
         let names = |list: &Option<Texts<'_>>| {
@@ -69,10 +69,10 @@ impl Sqs {
         let Answer::ReceiveMessage { messages } = answer else { return None };
         let handles: Vec<_> = messages
             .iter()
-            .filter_map(|message| self.broker.open_receipt_handle(&message.receipt_handle))
+            .filter_map(|message| self.shards.open_receipt_handle(&message.receipt_handle))
             .collect();
-        let broker = self.broker.clone();
-        Some(Unsent::new(move || broker.give_back_received(&handles)))
+        let shards = self.shards.clone();
+        Some(Unsent::new(move || shards.give_back_received(&handles)))
     }
 }
 

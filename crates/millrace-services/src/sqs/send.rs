@@ -57,11 +57,11 @@ impl Sqs {
         new_content(&Sender::of(call), &checked, body_md5, content_id.as_deref())
             .encode(&mut content);
         let outgoing = outgoing(&checked, content_id.as_deref(), &content);
-        let begun = self.broker.begin_send(queue, &[outgoing]);
+        let begun = queue.begin_send(&[outgoing]);
         // The journal has a copy, and large ones add up while they wait for their commit.
         drop(content);
         let (accepted, ticket) = begun.map_err(error::of_broker)?;
-        let committed = self.broker.committed(ticket).await;
+        let committed = queue.committed(ticket).await;
         committed.map_err(error::of_broker)?;
         let accepted = accepted.first().copied().ok_or_else(ApiError::internal_failure)?;
         let sent = sent_message(input, &checked, body_md5, accepted, &definition.settings);
@@ -103,10 +103,10 @@ impl Sqs {
         let outgoing: Vec<Outgoing<'_>> = (checked.iter().zip(&content_ids).zip(stored))
             .map(|(((_, message), id), content)| outgoing(message, id.as_deref(), content))
             .collect();
-        let begun = self.broker.begin_send(queue, &outgoing);
+        let begun = queue.begin_send(&outgoing);
         drop(contents);
         let (accepted, ticket) = begun.map_err(error::of_broker)?;
-        let committed = self.broker.committed(ticket).await;
+        let committed = queue.committed(ticket).await;
         committed.map_err(error::of_broker)?;
         let successful = (checked.iter().zip(digests).zip(accepted))
             .map(|(((entry, message), body_md5), accepted)| {

@@ -21,7 +21,7 @@ impl Sqs {
         // As recorded of Amazon, the name of no parameter.
         required(input.receipt_handle.as_ref(), "MessageHandle")?;
         let (text, handle) = self.handle(queue, input.receipt_handle.as_ref(), Asked::Alone)?;
-        let outcomes = self.broker.delete(queue, &[handle]).await;
+        let outcomes = queue.delete(&[handle]).await;
         let outcomes = outcomes.map_err(error::of_broker)?;
         for outcome in outcomes {
             outcome.map_err(|error| error::of_handle(error, text, Asked::Alone))?;
@@ -47,7 +47,7 @@ impl Sqs {
                 Err(error) => failed.push(batch::failed(entry.id.as_ref(), error)),
             }
         }
-        let outcomes = self.broker.delete(queue, &handles).await;
+        let outcomes = queue.delete(&handles).await;
         let outcomes = outcomes.map_err(error::of_broker)?;
         let refusal = |error, text| error::of_handle(error, text, Asked::InBatch);
         Ok(Answer::DeleteMessageBatch(sort(ids, outcomes, failed, refusal)))
@@ -63,7 +63,7 @@ impl Sqs {
             .ok_or_else(|| ApiError::missing_parameter("VisibilityTimeout"))?;
         let (text, handle) = self.handle(queue, input.receipt_handle.as_ref(), Asked::Alone)?;
         let timeout_s = check_timeout(timeout)?;
-        let outcomes = self.broker.change_visibility(queue, &[(handle, timeout_s)]).await;
+        let outcomes = queue.change_visibility(&[(handle, timeout_s)]).await;
         let outcomes = outcomes.map_err(error::of_broker)?;
         for outcome in outcomes {
             outcome.map_err(|error| not_changed(error, text, timeout_s, Asked::Alone))?;
@@ -97,7 +97,7 @@ impl Sqs {
                 Err(error) => failed.push(batch::failed(entry.id.as_ref(), error)),
             }
         }
-        let outcomes = self.broker.change_visibility(queue, &changes).await;
+        let outcomes = queue.change_visibility(&changes).await;
         let outcomes = outcomes.map_err(error::of_broker)?;
         let refusal =
             |error, (text, timeout_s)| not_changed(error, text, timeout_s, Asked::InBatch);
@@ -112,7 +112,7 @@ impl Sqs {
         asked: Asked,
     ) -> Result<(&'r str, Handle), ApiError> {
         let text = required(text, "ReceiptHandle")?;
-        let opened = self.broker.open_receipt_handle(text);
+        let opened = self.shards.open_receipt_handle(text);
         let handle = opened.ok_or_else(|| error::receipt_handle_is_invalid(text))?;
         if handle.queue != queue.id() {
             return Err(error::receipt_handle_of_another_queue(text, asked));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, JournalStats, KeptFigures, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US};
+use millrace_broker::{JournalStats, KeptFigures, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Shards};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -13,13 +13,14 @@ use super::series::Series;
 use crate::cloudwatch::Monitor;
 
 pub(super) struct Server {
-    pub(super) broker: Arc<Broker>,
+    pub(super) shards: Arc<Shards>,
     pub(super) monitor: Arc<Monitor>,
 }
 
 impl Server {
     fn encode_journal(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let stats: JournalStats = self.broker.log().stats();
+        let Ok(home) = self.shards.home() else { return Ok(()) };
+        let stats: JournalStats = home.log().stats();
         Series::new("millrace_journal_groups", "Groups of records committed, one sync each")
             .counter(encoder, stats.groups)?;
         Series::new("millrace_journal_records", "Records committed")
@@ -41,7 +42,8 @@ impl Server {
     }
 
     fn encode_kept(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let kept = self.broker.kept_figures();
+        let Ok(home) = self.shards.home() else { return Ok(()) };
+        let kept = home.kept().figures();
         // Without any there would be no sample, and nothing that says what the series is.
         if kept.is_empty() {
             return Ok(());

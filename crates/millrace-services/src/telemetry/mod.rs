@@ -2,7 +2,7 @@
 //!
 //! Bounded whatever clients do: actions are those that exist, and only some queues have series of
 //! their own. [`requests`] counts; [`exposition`] and [`queues`] say what there is, the figures of
-//! queues being the broker's; [`series`] writes it, and [`format`] says how.
+//! queues being the shards's; [`series`] writes it, and [`format`] says how.
 
 mod exposition;
 mod format;
@@ -13,7 +13,7 @@ mod series;
 use std::fmt;
 use std::sync::Arc;
 
-use millrace_broker::Broker;
+use millrace_broker::Shards;
 use millrace_wire::protocol::Protocol;
 use millrace_wire::sigv4::equal_in_constant_time;
 use millrace_wire::{ApiError, Request, Response, Tenant, sqs};
@@ -71,7 +71,7 @@ pub(crate) struct Telemetry {
 
 /// The sources of the figures that are scraped.
 pub(crate) struct Sources {
-    pub broker: Arc<Broker>,
+    pub shards: Arc<Shards>,
     pub monitor: Arc<Monitor>,
     pub requests: Arc<RequestCounts>,
     /// Those of another floor.
@@ -81,16 +81,16 @@ pub(crate) struct Sources {
 impl Telemetry {
     /// `is_open`: requests are not authenticated.
     pub(crate) fn new(sources: Sources, options: MetricsOptions, is_open: bool) -> Telemetry {
-        let Sources { broker, monitor, requests, further } = sources;
+        let Sources { shards, monitor, requests, further } = sources;
         let mut registry = Registry::default();
         let queues = QueueSeries {
-            broker: broker.clone(),
+            shards: shards.clone(),
             top: options.top_queues,
             always: options.queues.clone(),
         };
         registry.register_collector(Box::new(queues));
         registry.register_collector(Box::new(requests));
-        let server = exposition::Server { broker, monitor: monitor.clone() };
+        let server = exposition::Server { shards, monitor: monitor.clone() };
         registry.register_collector(Box::new(server));
         if let Some(further) = further {
             registry.register_collector(further);

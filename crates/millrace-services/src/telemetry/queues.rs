@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, Counts, QueueFigures, QueueTotals, SharedQueue};
+use millrace_broker::{Counts, QueueFigures, QueueTotals, Shards, SharedQueue};
 use millrace_core::{QueueKey, Timestamp, may_take};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -13,7 +13,7 @@ use prometheus_client::registry::Unit;
 use super::series::Series;
 
 pub(super) struct QueueSeries {
-    pub(super) broker: Arc<Broker>,
+    pub(super) shards: Arc<Shards>,
     /// So many queues of an account with most messages have series of their own, of all accounts
     /// together a tenth more,
     pub(super) top: usize,
@@ -143,7 +143,7 @@ impl fmt::Debug for QueueSeries {
 
 impl Collector for QueueSeries {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (queues, mut totals) = self.broker.queues_and_totals_of_deleted();
+        let (queues, mut totals) = self.shards.catalog().queues_and_totals_of_deleted();
         let mut sources: HashMap<QueueKey, u64> = HashMap::new();
         for queue in &queues {
             if let Some(redrive) = &queue.definition().settings.redrive {
@@ -153,12 +153,12 @@ impl Collector for QueueSeries {
         let queues: Vec<Seen> = queues
             .into_iter()
             .map(|queue| Seen {
-                figures: self.broker.queue_figures(&queue),
+                figures: QueueFigures::of(&queue),
                 dead_letter_sources: sources.get(queue.key()).copied().unwrap_or(0),
                 queue,
             })
             .collect();
-        let now = self.broker.now();
+        let now = self.shards.now();
         queues.iter().for_each(|seen| totals += seen.figures.totals);
         encode_all(&mut encoder, &queues, now)?;
         encode_totals(&mut encoder, &totals)?;
@@ -228,8 +228,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::{Context, Waker};
 
-    use millrace_broker::{Creation, NewContent, NewQueue, Outgoing, Settings};
-    use millrace_core::{MessageId, SystemClock};
+    use millrace_broker::{Creation, NewContent, NewQueue, OpenShard, Outgoing, Settings, Shard};
+    use millrace_core::{MessageId, ShardId, SystemClock};
     use millrace_engine::Replay;
     use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
     use prometheus_client::encoding::text::encode_registry;
@@ -239,14 +239,16 @@ mod tests {
 
     const QUEUES: u64 = 2_000;
 
-    fn broker() -> Arc<Broker> {
+    fn shards() -> Arc<Shards> {
         let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let replayed =
+            Replay::default().finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
         let (clock, options) = (Arc::new(SystemClock::new()), Default::default());
-        Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap()
+        let open = OpenShard { id: ShardId(0), log, options, replayed, random: Box::new(|| 1) };
+        Shards::of_one(clock, open).unwrap()
     }
 
-    fn create(broker: &Broker, account: &str, name: &str) -> Arc<SharedQueue> {
+    fn create(shards: &Shards, account: &str, name: &str) -> Arc<SharedQueue> {
         let new = NewQueue {
             key: QueueKey::new("us-east-1", account, name),
             settings: Settings::default(),
@@ -254,15 +256,15 @@ mod tests {
             tags: std::collections::BTreeMap::new(),
         };
         let (Creation::Created(queue) | Creation::Existing(queue), _) =
-            broker.begin_create_queue(&new).unwrap();
+            shards.home().unwrap().begin_create_queue(&new).unwrap();
         queue
     }
 
     #[test]
     fn the_full_queues_of_one_account_do_not_hide_those_of_others() {
-        let broker = broker();
+        let shards = shards();
         let seen = |account: &str, number: u64| {
-            let queue = create(&broker, account, &format!("q{number}"));
+            let queue = create(&shards, account, &format!("q{number}"));
             let mut figures = QueueFigures::default();
             figures.gauges.counts.ready = number;
             Seen { queue, figures, dead_letter_sources: 0 }
@@ -270,8 +272,8 @@ mod tests {
         let full = (1_000..1_200).map(|number| seen("111111111111", number));
         let queues: Vec<Seen> = full.chain([seen("222222222222", 1)]).collect();
         let series = |top| {
-            let broker = broker.clone();
-            QueueSeries { broker, top, always: vec!["q1000".into()] }
+            let shards = shards.clone();
+            QueueSeries { shards, top, always: vec!["q1000".into()] }
         };
 
         let shown = series(10).shown(queues);
@@ -282,8 +284,8 @@ mod tests {
     }
 
     /// Makes a queue, sends it a message and deletes it.
-    fn come_and_go(broker: &Broker) {
-        let queue = create(broker, "000000000000", "job");
+    fn come_and_go(shards: &Shards) {
+        let queue = create(shards, "000000000000", "job");
         let mut content = Vec::new();
         NewContent::default().encode(&mut content);
         let message = Outgoing {
@@ -294,18 +296,18 @@ mod tests {
             deduplication_id: None,
             delay_s: None,
         };
-        broker.begin_send(&queue, &[message]).unwrap();
-        let mut deletion = pin!(broker.delete_queue(&queue));
+        queue.begin_send(&[message]).unwrap();
+        let mut deletion = pin!(shards.catalog().delete_queue(&queue));
         while deletion.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            broker.log().commit_step();
+            shards.home().unwrap().log().commit_step();
         }
     }
 
     #[test]
     fn totals_never_fall_while_queues_come_and_go() {
-        let broker = broker();
+        let shards = shards();
         let mut registry = Registry::default();
-        let series = QueueSeries { broker: broker.clone(), top: 0, always: Vec::new() };
+        let series = QueueSeries { shards: shards.clone(), top: 0, always: Vec::new() };
         registry.register_collector(Box::new(series));
         let sent = || {
             let mut text = String::new();
@@ -317,7 +319,7 @@ mod tests {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                (0..QUEUES).for_each(|_| come_and_go(&broker));
+                (0..QUEUES).for_each(|_| come_and_go(&shards));
                 is_over.store(true, Ordering::Relaxed);
             });
             let mut before = 0;

@@ -1,5 +1,5 @@
-use millrace_broker::Broker;
-use millrace_core::SystemClock;
+use millrace_broker::{OpenShard, Shard, Shards};
+use millrace_core::{ShardId, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_metrics::MetricStore;
@@ -18,7 +18,7 @@ struct Shop {
     services: Services,
     toys: Arc<Toys>,
     monitor: Arc<Monitor>,
-    broker: Arc<Broker>,
+    shards: Arc<Shards>,
     log: Arc<GroupCommit>,
 }
 
@@ -26,12 +26,15 @@ impl Shop {
     fn open(access_keys: Vec<AccessKey>) -> Shop {
         let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
         let log = GroupCommit::new(journal, GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let first_seq = Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap();
+        let replayed = Replay::default().finish(first_seq);
         let clock = Arc::new(SystemClock::new());
         let options = millrace_broker::Options::default();
-        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
-        let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
-        let monitor = Monitor::start(broker.clone(), store, QueueAccess::Open).unwrap();
+        let random = Box::new(|| 1);
+        let open = OpenShard { id: ShardId(0), log: log.clone(), options, replayed, random };
+        let shards = Shards::of_one(clock, open).unwrap();
+        let store = Arc::new(MetricStore::open(None, shards.now()).unwrap());
+        let monitor = Monitor::start(shards.clone(), store, QueueAccess::Open).unwrap();
         let monitor = Arc::new(monitor);
         let options = Options {
             region: "us-east-1".into(),
@@ -42,9 +45,9 @@ impl Shop {
         let toys = Arc::new(Toys::default());
         let further =
             Further { rows: vec![Row::of(toys.clone())], branches: vec![Arc::new(Shelf)] };
-        let floors = (broker.clone(), monitor.clone());
+        let floors = (shards.clone(), monitor.clone());
         let services = Services::with(further, floors, &options, None);
-        Shop { services, toys, monitor, broker, log }
+        Shop { services, toys, monitor, shards, log }
     }
 
     async fn json(&self, action: &str, body: &str) -> Response {
@@ -73,7 +76,7 @@ impl Shop {
 impl Drop for Shop {
     fn drop(&mut self) {
         self.monitor.close();
-        self.broker.close();
+        self.shards.close();
         self.log.close();
     }
 }

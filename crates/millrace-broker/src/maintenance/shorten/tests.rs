@@ -1,37 +1,20 @@
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::task::{Context, Waker};
 
-use millrace_core::{MessageId, QueueKey, SystemClock};
+use millrace_core::MessageId;
 use millrace_engine::{
-    DeadLetters, NewContent, Queue, Receive, Redrive, Replay, Send as EngineSend, Sent, Settings,
+    DeadLetters, NewContent, Queue, Receive, Redrive, Send as EngineSend, Sent, Settings,
     StoredContent,
 };
-use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 
 use super::*;
-use crate::{Creation, NewQueue, Options, Outgoing};
+use crate::Outgoing;
+use crate::deliver::Contents;
+use crate::testing::{create, open};
 
-/// Over a journal whose records are read from their segments.
-fn open() -> (Arc<GroupCommit>, Arc<Broker>) {
-    let options = GroupOptions { recent_bytes: 0, ..GroupOptions::default() };
-    let log = GroupCommit::new(Box::new(MemoryJournal::new(64 << 10)), options);
-    let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-    let (clock, options) = (Arc::new(SystemClock::new()), Options::default());
-    let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
-    (log, broker)
-}
+const SEGMENT_BYTES: u32 = 64 << 10;
 
-fn create(broker: &Broker, name: &str, settings: Settings) -> Arc<SharedQueue> {
-    let key = QueueKey::new("us-east-1", "000000000000", name);
-    let (attributes, tags) = (BTreeMap::new(), BTreeMap::new());
-    let new = NewQueue { key, settings, attributes, tags };
-    match broker.begin_create_queue(&new).unwrap().0 {
-        Creation::Created(queue) | Creation::Existing(queue) => queue,
-    }
-}
-
-fn send(broker: &Broker, queue: &SharedQueue, id: u128, body: &[u8]) {
+fn send(queue: &SharedQueue, id: u128, body: &[u8]) {
     let mut content = Vec::new();
     NewContent { body, ..NewContent::default() }.encode(&mut content);
     let message = Outgoing {
@@ -42,13 +25,13 @@ fn send(broker: &Broker, queue: &SharedQueue, id: u128, body: &[u8]) {
         deduplication_id: None,
         delay_s: None,
     };
-    broker.begin_send(queue, &[message]).unwrap();
+    queue.begin_send(&[message]).unwrap();
 }
 
 /// The queue that a message moves to may be made when the list of queues has been taken.
 #[test]
 fn a_message_that_moves_to_a_new_queue_keeps_its_segment() {
-    let (log, broker) = open();
+    let (log, shards) = open(SEGMENT_BYTES);
     let commit = || while log.commit_step() {};
     let redrive = Redrive {
         region: "us-east-1".to_owned(),
@@ -57,103 +40,105 @@ fn a_message_that_moves_to_a_new_queue_keeps_its_segment() {
         max_receive_count: 1,
     };
     let source = Settings { redrive: Some(redrive), ..Settings::default() };
-    let queue = create(&broker, "source", source);
-    send(&broker, &queue, 1, b"precious");
+    let queue = create(&shards, "source", source);
+    send(&queue, 1, b"precious");
     let receive =
         Receive { max: 1, visibility_timeout_s: Some(0), attempt: None, in_flight_limit: u64::MAX };
-    assert!(broker.try_receive(&queue, &receive).unwrap().is_some());
-    let other = create(&broker, "other", Settings::default());
+    assert!(queue.try_receive(&receive).unwrap().is_some());
+    let other = create(&shards, "other", Settings::default());
     for id in 2..200 {
-        send(&broker, &other, id, &[b'x'; 1_000]);
+        send(&other, id, &[b'x'; 1_000]);
         commit();
     }
-    let mut deleted = Box::pin(broker.delete_queue(&other));
+    let mut deleted = Box::pin(shards.catalog().delete_queue(&other));
     let _ = deleted.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     commit();
 
-    let (segments, queues) = broker.log_and_queues();
-    let dead = create(&broker, "dead", Settings::default());
-    assert!(broker.try_receive(&queue, &receive).unwrap().is_none(), "moved");
+    let shard = shards.home().unwrap();
+    let (segments, queues) = shard.truncation().log_and_queues();
+    let dead = create(&shards, "dead", Settings::default());
+    assert!(queue.try_receive(&receive).unwrap().is_none(), "moved");
     commit();
 
     assert_eq!(dead.counts().ready, 1);
     let [oldest, _, .., active] = segments.as_slice() else { panic!("{segments:?}") };
-    assert_eq!(broker.live(&queues, active.id).1, oldest.id);
+    assert_eq!(shard.truncation().live(&queues, active.id).1, oldest.id);
 }
 
 /// Not by the request, nor under a lock.
 #[test]
 fn what_is_purged_or_deleted_is_freed_by_the_maintenance() {
-    let (log, broker) = open();
-    let queues = ["purged", "deleted"].map(|name| create(&broker, name, Settings::default()));
+    let (log, shards) = open(SEGMENT_BYTES);
+    let queues = ["purged", "deleted"].map(|name| create(&shards, name, Settings::default()));
     for (id, queue) in [1, 2].into_iter().zip(&queues) {
-        send(&broker, queue, id, b"body");
+        send(queue, id, b"body");
     }
 
-    let mut purged = Box::pin(broker.purge_queue(&queues[0]));
-    let mut deleted = Box::pin(broker.delete_queue(&queues[1]));
+    let mut purged = Box::pin(queues[0].purge());
+    let mut deleted = Box::pin(shards.catalog().delete_queue(&queues[1]));
     let mut context = Context::from_waker(Waker::noop());
     assert!(purged.as_mut().poll(&mut context).is_pending());
     assert!(deleted.as_mut().poll(&mut context).is_pending());
     while log.commit_step() {}
 
+    let maintenance = &queues[0].common.maintenance;
     let counted = |unneeded: &Box<dyn Any + Send>| {
         unneeded.downcast_ref::<Queue>().map_or(0, |queue| queue.counts().total())
     };
-    let held = || broker.maintenance.unneeded().iter().map(counted).sum();
+    let held = || maintenance.unneeded().iter().map(counted).sum();
     assert_eq!((held(), queues.iter().map(|queue| queue.counts().total()).sum()), (2_u64, 0_u64));
-    broker.maintain();
-    assert!(broker.maintenance.unneeded().is_empty());
+    shards.maintain();
+    assert!(maintenance.unneeded().is_empty());
 }
 
 #[test]
 fn the_table_of_a_large_backlog_that_is_gone_is_freed_by_the_maintenance() {
-    let (_log, broker) = open();
-    let queue = create(&broker, "drained", Settings::default());
+    let (_log, shards) = open(SEGMENT_BYTES);
+    let queue = create(&shards, "drained", Settings::default());
     let send = || {
         let (id, content) = (MessageId::from_random(0), StoredContent::default());
         let send = EngineSend { id, content, group: None, dedup: None, delay_s: None };
-        let sent = queue.lock().queue.send(broker.now(), &send, &mut Records::default());
+        let sent = queue.lock().queue.send(shards.now(), &send, &mut Records::default());
         let Sent::Stored { at, .. } = sent else { panic!("there is no deduplication") };
         at
     };
     let sent: Vec<_> = (0..40_000).map(|_| send()).collect();
     assert!(sent.into_iter().all(|at| queue.lock().queue.take(at, &mut Records::default())));
 
-    broker.count_messages(&queue);
+    queue.count_messages();
 
-    assert_eq!(broker.maintenance.unneeded().len(), 1);
+    assert_eq!(queue.common.maintenance.unneeded().len(), 1);
 }
 
 /// Between a receive and the reading of what it received.
 #[test]
 fn a_message_is_read_where_its_record_has_moved() {
-    let (log, broker) = open();
+    let (log, shards) = open(SEGMENT_BYTES);
     let commit = || while log.commit_step() {};
-    let queue = create(&broker, "queue", Settings::default());
-    send(&broker, &queue, 1, b"precious");
-    let other = create(&broker, "other", Settings::default());
+    let queue = create(&shards, "queue", Settings::default());
+    send(&queue, 1, b"precious");
+    let other = create(&shards, "other", Settings::default());
     for id in 2..200 {
-        send(&broker, &other, id, &[b'x'; 1_000]);
+        send(&other, id, &[b'x'; 1_000]);
         commit();
     }
     let receive =
         Receive { max: 1, visibility_timeout_s: None, attempt: None, in_flight_limit: u64::MAX };
-    let now = broker.now();
+    let now = shards.now();
     let mut records = Records::default();
     let received = queue.lock().queue.receive(now, &receive, DeadLetters::Deliver, &mut records);
     let received = received.unwrap();
-    let mut deleted = Box::pin(broker.delete_queue(&other));
+    let mut deleted = Box::pin(shards.catalog().delete_queue(&other));
     let _ = deleted.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let oldest = log.segments()[0].id;
 
-    broker.relocate_messages(oldest, &mut None).unwrap();
+    shards.home().unwrap().truncation().relocate_messages(oldest, &mut None).unwrap();
     while log.segments()[0].id == oldest {
         commit();
-        broker.maintain();
+        shards.maintain();
     }
 
-    let (incoming, left_out) = broker.read_deliveries(&queue, &received.deliveries);
+    let (incoming, left_out) = Contents(&queue).read(&received.deliveries);
     let bodies: Vec<_> = incoming.iter().map(|incoming| incoming.content.body()).collect();
     assert_eq!((bodies, left_out), (vec![&b"precious"[..]], 0));
 }

@@ -61,7 +61,7 @@ async fn a_browser_that_comes_back_goes_on_where_it_was() {
 async fn samples_are_forgotten_when_nobody_looks() {
     let browser = Browser::with_page().await;
     browser.create("letters").await;
-    let queue = browser.console.broker.queue("us-east-1", "000000000000", "letters");
+    let queue = browser.console.shards.catalog().queue("us-east-1", "000000000000", "letters");
     let queue = Arc::downgrade(&queue.unwrap());
     let one = "/api/snapshot?view=queue&region=us-east-1&account=000000000000&name=letters";
     let first = json(&browser.get(one).await);

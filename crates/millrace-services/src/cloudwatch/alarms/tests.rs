@@ -6,16 +6,16 @@ use millrace_metrics::MetricStore;
 use millrace_wire::cloudwatch::{DescribeAlarmHistory, MetricDataQuery, PutMetricAlarm};
 
 use super::*;
-use crate::cloudwatch::act::tests::broker;
+use crate::cloudwatch::act::tests::shards;
 use crate::cloudwatch::put_alarm::tests::{example, example_of_queries};
 use crate::cloudwatch::{Monitor, QueueAccess};
 
 pub(in crate::cloudwatch) fn service() -> CloudWatch {
-    let broker = broker();
-    let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
-    let monitor = Monitor::start(broker.clone(), store, QueueAccess::Open).unwrap();
+    let shards = shards();
+    let store = Arc::new(MetricStore::open(None, shards.now()).unwrap());
+    let monitor = Monitor::start(shards.clone(), store, QueueAccess::Open).unwrap();
     let monitor = Arc::new(monitor);
-    CloudWatch::new(broker, monitor)
+    CloudWatch::new(shards, monitor)
 }
 
 pub(in crate::cloudwatch) fn scope() -> Scope {
@@ -26,7 +26,7 @@ pub(in crate::cloudwatch) fn scope() -> Scope {
 async fn nothing_is_changed_where_the_journal_takes_nothing() {
     let service = service();
     service.put_metric_alarm(&scope(), &example()).await.unwrap();
-    service.broker.log().close();
+    service.shards.home().unwrap().log().close();
     let names = AlarmNames { names: vec!["many".into()] };
 
     let put = service.put_metric_alarm(&scope(), &example()).await.unwrap_err();
@@ -139,7 +139,7 @@ async fn alarms_are_described_by_name_state_and_action_and_page() {
         service.put_metric_alarm(&scope(), &input).await.unwrap();
     }
     let why = ("by hand".to_owned(), None);
-    let now = service.broker.now();
+    let now = service.shards.now();
     lock(&service.alarms).set_state(&scope(), "a2", State::Alarm, why, now).unwrap();
     let found = async |change: &dyn Fn(&mut DescribeAlarms)| {
         let mut input = DescribeAlarms::default();

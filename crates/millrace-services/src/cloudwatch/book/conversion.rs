@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use futures_executor::block_on;
-use millrace_broker::{Broker, KeptChange, KeptError, Purpose};
+use millrace_broker::{KeptChange, KeptError, Purpose, Shard};
 use millrace_metrics::alarm::OldAlarms;
 
 use super::history::{HISTORY, Numbered};
@@ -23,7 +23,7 @@ pub enum ConversionError {
 
 /// Keeps what `alarms.log` in the directory of the metrics holds as documents, and removes the file
 /// once they are durable. A document that is there already is newer and stays.
-pub fn convert_alarms(broker: &Broker, dir: &Path) -> Result<(), ConversionError> {
+pub fn convert_alarms(shard: &Shard, dir: &Path) -> Result<(), ConversionError> {
     let Some(old) = OldAlarms::read(dir)? else { return Ok(()) };
     let alarms = old.alarms().map(|alarm| ALARMS.put(alarm));
     let items = (1..).zip(old.history.iter().cloned());
@@ -32,25 +32,25 @@ pub fn convert_alarms(broker: &Broker, dir: &Path) -> Result<(), ConversionError
     let (mut batch, mut bytes) = (Vec::new(), 0);
     for change in alarms.chain(history).chain(owed) {
         let change = change?;
-        if broker.kept(change.collection, &change.key).is_some() {
+        if shard.kept().get(change.collection, &change.key).is_some() {
             continue;
         }
         if bytes + change.record_bytes() > BATCH_BYTES {
-            append(broker, &std::mem::take(&mut batch))?;
+            append(shard, &std::mem::take(&mut batch))?;
             bytes = 0;
         }
         bytes += change.record_bytes();
         batch.push(change);
     }
-    append(broker, &batch)?;
+    append(shard, &batch)?;
     tracing::info!(alarms = old.alarms().count(), "alarms.log was taken over into the journal");
     Ok(old.remove()?)
 }
 
-fn append(broker: &Broker, batch: &[KeptChange<'_>]) -> Result<(), KeptError> {
+fn append(shard: &Shard, batch: &[KeptChange<'_>]) -> Result<(), KeptError> {
     if batch.is_empty() {
         return Ok(());
     }
-    let ticket = broker.change_kept(batch, Purpose::Store)?;
-    Ok(block_on(broker.committed(Some(ticket)))?)
+    let ticket = shard.kept().change(batch, Purpose::Store)?;
+    Ok(block_on(shard.committed(Some(ticket)))?)
 }

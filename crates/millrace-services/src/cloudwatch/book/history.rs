@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use millrace_broker::{Broker, Collection};
+use millrace_broker::{Collection, Kept};
 use millrace_core::Timestamp;
 use millrace_metrics::alarm::HistoryItem;
 use serde::{Deserialize, Serialize};
@@ -44,15 +44,15 @@ pub(super) struct Oldest {
 }
 
 /// The history of an account, the oldest item first.
-pub(in crate::cloudwatch) fn history_of(broker: &Broker, account: &str) -> Vec<HistoryItem> {
-    let items = HISTORY.scan(broker, &format!("{account}/"), None, usize::MAX);
+pub(in crate::cloudwatch) fn history_of(kept: &Kept, account: &str) -> Vec<HistoryItem> {
+    let items = HISTORY.scan(kept, &format!("{account}/"), None, usize::MAX);
     items.into_iter().map(|numbered| numbered.item).collect()
 }
 
 impl History {
-    pub(super) fn open(broker: &Broker) -> History {
+    pub(super) fn open(kept: &Kept) -> History {
         let mut history = History::default();
-        HISTORY.scan(broker, "", None, usize::MAX).iter().for_each(|item| history.add(item));
+        HISTORY.scan(kept, "", None, usize::MAX).iter().for_each(|item| history.add(item));
         history
     }
 

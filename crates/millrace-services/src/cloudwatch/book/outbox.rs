@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use millrace_broker::{Broker, Collection};
+use millrace_broker::{Collection, Kept};
 use millrace_metrics::alarm::Owed;
 
 use super::numbered_key;
@@ -24,9 +24,9 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn open(broker: &Broker) -> Outbox {
+    pub(super) fn open(kept: &Kept) -> Outbox {
         let mut outbox = Outbox::default();
-        for owed in OUTBOX.scan(broker, "", None, usize::MAX) {
+        for owed in OUTBOX.scan(kept, "", None, usize::MAX) {
             outbox.added(&owed.alarm().scope.account);
             outbox.last_id = outbox.last_id.max(owed.id);
         }
@@ -43,9 +43,9 @@ impl Outbox {
     }
 
     /// What is left of a change when an action of it is done; none if that is not owed.
-    pub(super) fn without(&self, broker: &Broker, owed: &Owed, arn: &str) -> Option<Owed> {
+    pub(super) fn without(&self, kept: &Kept, owed: &Owed, arn: &str) -> Option<Owed> {
         let key = numbered_key(&owed.alarm().scope.account, owed.id);
-        let mut left = OUTBOX.get(broker, &key)?.value;
+        let mut left = OUTBOX.get(kept, &key)?.value;
         let at = left.arns.iter().position(|owed| owed == arn)?;
         left.arns.remove(at);
         Some(left)

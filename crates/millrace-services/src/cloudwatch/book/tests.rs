@@ -1,8 +1,9 @@
+use millrace_broker::{OpenShard, Shard, Shards};
 use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use millrace_core::SystemClock;
+use millrace_core::{ShardId, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{
     Fault, GroupCommit, GroupOptions, LocalJournal, LocalOptions, SimFileSystem,
@@ -12,7 +13,7 @@ use millrace_metrics::alarm::WatchedPoint;
 use super::history::{HISTORY_KEPT_S, HISTORY_MAX};
 use super::outbox::OWED_MAX;
 use super::*;
-use crate::cloudwatch::act::tests::broker;
+use crate::cloudwatch::act::tests::shards;
 use crate::cloudwatch::put_alarm;
 use crate::cloudwatch::put_alarm::tests::example;
 
@@ -21,12 +22,12 @@ fn scope() -> Scope {
 }
 
 pub(in crate::cloudwatch) fn book() -> AlarmBook {
-    AlarmBook::open(broker())
+    AlarmBook::open(shards().home().unwrap())
 }
 
 /// The same alarms, as the next process finds them.
 fn reopened(book: &AlarmBook) -> AlarmBook {
-    AlarmBook::open(book.broker.clone())
+    AlarmBook::open(book.shard.clone())
 }
 
 /// It acts on `arn:ok` and `arn:alarm`.
@@ -310,7 +311,7 @@ fn an_alarm_that_is_deleted_leaves_its_history_for_thirty_days() {
     assert_eq!(summaries(&book), ["Alarm \"a\" deleted"]);
     book.forget(over.plus_millis(1)).unwrap();
     assert!(summaries(&book).is_empty());
-    assert!(book.broker.kept_figures().is_empty(), "no document is left");
+    assert!(book.shard.kept().figures().is_empty(), "no document is left");
 }
 
 #[test]
@@ -351,7 +352,7 @@ fn what_the_journal_does_not_take_leaves_alarms_as_they_were() {
     let entered = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(2)).unwrap();
     let entered = entered.unwrap();
     let before = book.alarm(&scope(), "a").unwrap().clone();
-    book.broker.log().close();
+    book.shard.log().close();
 
     let why = ("drill".to_owned(), None);
     assert!(book.put(alarm("b"), Timestamp(3)).is_err());
@@ -366,7 +367,7 @@ fn what_the_journal_does_not_take_leaves_alarms_as_they_were() {
 }
 
 /// A broker on a disk, which commits when the test says so.
-fn on(fs: &SimFileSystem) -> Option<(Arc<GroupCommit>, Arc<Broker>)> {
+fn on(fs: &SimFileSystem) -> Option<(Arc<GroupCommit>, Arc<Shards>)> {
     let mut replay = Replay::default();
     let options = LocalOptions { segment_bytes: 1 << 20, ..LocalOptions::default() };
     let mut apply = |record: millrace_journal::Replayed<'_>| {
@@ -375,16 +376,19 @@ fn on(fs: &SimFileSystem) -> Option<(Arc<GroupCommit>, Arc<Broker>)> {
     let path = Path::new("/journal");
     let (journal, _) = LocalJournal::open(Arc::new(fs.clone()), path, options, &mut apply).ok()?;
     let log = GroupCommit::new(Box::new(journal), GroupOptions::default());
-    let replayed = replay.finish(Broker::first_seq(log.opened().epoch.0));
+    let replayed = replay.finish(Shard::first_seq(ShardId(0), log.opened().epoch.0).unwrap());
     let clock = Arc::new(SystemClock::new());
     let options = millrace_broker::Options::default();
-    let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).ok()?;
-    Some((log, broker))
+    let open =
+        OpenShard { id: ShardId(0), log: log.clone(), options, replayed, random: Box::new(|| 1) };
+    let shards = Shards::of_one(clock, open).ok()?;
+    Some((log, shards))
 }
 
 /// Commits what was changed; none if that failed.
-fn commit(log: &GroupCommit, broker: &Broker, book: &AlarmBook) -> Option<()> {
-    let mut committed = pin!(broker.committed(book.latest()));
+fn commit(log: &GroupCommit, shards: &Shards, book: &AlarmBook) -> Option<()> {
+    let home = shards.home().ok()?;
+    let mut committed = pin!(home.committed(book.latest()));
     loop {
         match committed.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => return outcome.ok(),
@@ -395,10 +399,10 @@ fn commit(log: &GroupCommit, broker: &Broker, book: &AlarmBook) -> Option<()> {
 
 /// Puts an alarm, has it enter a state, and does its two actions; notes how far it came.
 fn run_until_power_loss(fs: &SimFileSystem, steps: &mut usize) -> Option<()> {
-    let (log, broker) = on(fs)?;
-    let mut book = AlarmBook::open(broker.clone());
+    let (log, shards) = on(fs)?;
+    let mut book = AlarmBook::open(shards.home().unwrap());
     let mut step = |book: &AlarmBook| {
-        commit(&log, &broker, book)?;
+        commit(&log, &shards, book)?;
         *steps += 1;
         Some(())
     };
@@ -429,8 +433,8 @@ fn a_power_loss_at_any_call_never_parts_a_change_of_state_from_its_history_and_a
         let mut steps = 0;
         let is_over = run_until_power_loss(&fs, &mut steps).is_some();
 
-        let (_, broker) = on(&fs.crashed(call)).unwrap();
-        let book = AlarmBook::open(broker);
+        let (_, shards) = on(&fs.crashed(call)).unwrap();
+        let book = AlarmBook::open(shards.home().unwrap());
         let state = book.alarm(&scope(), "a").map(|alarm| alarm.state);
         let arns: Vec<String> = owed(&book).into_iter().flat_map(|(_, arns)| arns).collect();
         let found = (state, arns.iter().map(String::as_str).collect(), summaries(&book).len());

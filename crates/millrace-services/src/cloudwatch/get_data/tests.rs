@@ -26,7 +26,7 @@ fn count_of(metric: &str, period_s: i64) -> MetricDataQuery {
 async fn periods_begin_at_the_start_whichever_action_asks() {
     let service = service();
     // A minute before a full hour some hours ago, and 40 seconds.
-    let hour_s = service.broker.now().seconds() / 3_600 * 3_600 - 5 * 3_600;
+    let hour_s = service.shards.now().seconds() / 3_600 * 3_600 - 5 * 3_600;
     let start_s = hour_s - 60;
     let entity = Entity::new(scope(), "Shop", Vec::new());
     for minute in 0..80 {
@@ -114,7 +114,7 @@ async fn refusals_are_in_the_words_of_each_action() {
 async fn as_many_data_points_may_be_asked_for_as_a_day_has_minutes() {
     let service = service();
     let asked = async |minutes: i64, period_s: i64| {
-        let end_ms = service.broker.now().0 as i64;
+        let end_ms = service.shards.now().0 as i64;
         let input = GetMetricStatistics {
             namespace: Some("Shop".into()),
             metric_name: Some("Sales".into()),

@@ -8,7 +8,7 @@ use millrace_metrics::{Entity, Sample, Scope, Source, Value};
 use millrace_wire::cloudwatch::PutMetricAlarm;
 
 use super::*;
-use crate::cloudwatch::act::tests::broker_of;
+use crate::cloudwatch::act::tests::shards_of;
 use crate::cloudwatch::jobs::Place;
 use crate::cloudwatch::put_alarm::{alarm, tests::example};
 
@@ -30,12 +30,12 @@ fn monitor(clock: &Arc<SystemClock>, alarms: &[Alarm]) -> Arc<Monitor> {
 }
 
 fn monitor_of(clock: &Arc<SystemClock>, store: Arc<MetricStore>, alarms: &[Alarm]) -> Arc<Monitor> {
-    let broker = broker_of(clock.clone());
-    let mut book = AlarmBook::open(broker.clone());
+    let shards = shards_of(clock.clone());
+    let mut book = AlarmBook::open(shards.home().unwrap());
     for alarm in alarms {
         book.put(alarm.clone(), clock.now()).unwrap();
     }
-    Arc::new(Monitor::start(broker, store, QueueAccess::Open).unwrap())
+    Arc::new(Monitor::start(shards, store, QueueAccess::Open).unwrap())
 }
 
 /// An alarm of that account, which is due as soon as it is looked at.
