@@ -1,10 +1,10 @@
-//! What can go wrong, one enum an operation.
+//! Error types: one enum per operation.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::local::Corruption;
 use crate::position::{Epoch, Position, SegmentId};
 
 /// Why a change is refused. Reads go on in every case.
@@ -84,10 +84,31 @@ pub enum OpenError {
     /// Damage anywhere but in the last frame. Starting would silently lose what was acknowledged.
     #[error("{0}")]
     Corrupt(Corruption),
+    /// Another owner has started an epoch behind the same end.
+    #[error("journal is owned by epoch {0}")]
+    Fenced(Epoch),
+    /// A copy was asked for, but the directory holds another log.
+    #[error("{path} holds another log")]
+    OtherLog { path: PathBuf },
     #[error("segment size is {bytes} bytes, must be {min} to {max} and a multiple of {multiple}")]
     SegmentSize { bytes: u32, min: u32, max: u32, multiple: u32 },
     #[error("{doing}")]
     Io { doing: String, source: io::Error },
+}
+
+/// Damage that is not the trace of a crash, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("journal is corrupt: segment {segment} offset {offset}: {reason}")]
+pub struct Corruption {
+    pub segment: SegmentId,
+    pub offset: u32,
+    pub reason: String,
+}
+
+impl Corruption {
+    pub(crate) fn at(segment: SegmentId, offset: u32, reason: impl fmt::Display) -> Self {
+        Self { segment, offset, reason: reason.to_string() }
+    }
 }
 
 impl OpenError {

@@ -35,6 +35,7 @@
 //!
 //! [`background_step`]: Journal::background_step
 
+use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,6 @@ use bytes::Bytes;
 
 use crate::error::{AppendError, ReadError, TruncateError, Unavailable};
 use crate::frame::{Chain, Frame, Prior};
-use crate::local::Pinned;
 use crate::position::{Opened, Position, SegmentId};
 use crate::record::Replayed;
 
@@ -140,6 +140,26 @@ pub trait Journal: Send + Sync {
     /// Monotonic time, for measuring.
     fn now(&self) -> Duration;
 }
+
+/// A journal as it was at one time, to be copied while it goes on.
+pub type Pinned = Box<dyn Pin>;
+
+/// What is held of a [`Pinned`] journal until it is copied.
+pub trait Pin: Send {
+    /// The first place that is not in the copy.
+    fn tail(&self) -> Position;
+
+    /// Number of segments in the copy.
+    fn segments(&self) -> usize;
+
+    /// Shows all files, the oldest segment first, and lets go of each once it is through. Of sealed
+    /// segments the sidecar comes first, if there is one by then.
+    fn copy(self: Box<Self>, put: &mut PutFile<'_>) -> io::Result<()>;
+}
+
+/// Gets each file of a copy: its name in the journal's directory, its length and its bytes. A
+/// segment is longer than that: zeros, up to the length that its header tells.
+pub type PutFile<'a> = dyn FnMut(&str, u64, &mut dyn Read) -> io::Result<()> + 'a;
 
 /// A segment as callers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::error::{AppendError, ReadError, TruncateError, Unavailable};
-use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, Prior, Verdict};
+use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, Prior, SEGMENT_HEADER_BYTES, Verdict};
 use crate::journal::{Journal, Placement, SegmentInfo, Visitor};
-use crate::local::SEGMENT_HEADER_BYTES;
 use crate::position::{Epoch, Opened, Position, SegmentId};
 use crate::record::{self, Replayed};
 

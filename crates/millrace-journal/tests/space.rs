@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{
-    Opening, SEGMENT_BYTES, append, append_records, assert_readable, dir, fill, open, open_with,
-    store, work_off,
+    OPEN_FRAME_BYTES, Opening, SEGMENT_BYTES, append, append_records, assert_readable, dir, fill,
+    open, open_with, store, work_off,
 };
 use millrace_journal::{
     Durability, Fault, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
@@ -199,7 +199,7 @@ fn a_full_disk_leaves_each_purpose_its_part_of_the_last_segment() {
     let fs = SimFileSystem::new(1);
     let Opening { group_commit, .. } = open(&fs).unwrap();
     fs.set_capacity(0);
-    let data_end = SEGMENT_BYTES - 96;
+    let data_end = SEGMENT_BYTES - 2 * OPEN_FRAME_BYTES;
     let ends =
         [Purpose::Store, Purpose::Lease, Purpose::Relocate, Purpose::Reclaim].map(|purpose| {
             while let Ok((ticket, _)) = append(&group_commit, 0, &[0], purpose) {
@@ -215,7 +215,7 @@ fn a_full_disk_leaves_each_purpose_its_part_of_the_last_segment() {
     for (end, bound) in ends.iter().zip([0, 6 * eighth, 7 * eighth, data_end]).skip(1) {
         assert!((bound - batch..=bound).contains(end), "{ends:?}: {bound}");
     }
-    assert_eq!(ends[0], 64 + 48, "nothing but the frame of the start");
+    assert_eq!(ends[0], 64 + OPEN_FRAME_BYTES, "nothing but the frame of the start");
 }
 
 #[test]

@@ -37,8 +37,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use bytes::Bytes;
 
 use crate::error::{ReadError, TruncateError, Unavailable};
-use crate::journal::{Journal, SegmentInfo, Visitor};
-use crate::local::Pinned;
+use crate::journal::{Journal, Pinned, SegmentInfo, Visitor};
 use crate::position::{Opened, Position, SegmentId, Ticket};
 use crate::record::RecordBytes;
 pub use admission::Reservation;
