@@ -117,7 +117,7 @@ impl Broker {
             let Some(log) = log.upgrade() else { return };
             commits.committed(&log);
             // Whatever comes, long polls would be refused it: that they learn now.
-            if log.poison().is_some()
+            if log.ended().is_some()
                 && let Some(broker) = poisoned.upgrade()
             {
                 broker.wake_long_polls();

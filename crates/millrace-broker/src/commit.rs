@@ -58,7 +58,7 @@ impl Waits {
         let mut settled = Vec::new();
         // Tickets stand almost in order; one behind a later one waits for that, one commit more.
         while let Some((ticket, _)) = state.waiting.front()
-            && log.outcome(*ticket).is_some()
+            && log.outcome_in_time(*ticket).is_some()
         {
             settled.extend(state.waiting.pop_front().map(|(_, waker)| waker));
         }
@@ -158,7 +158,7 @@ impl Future for CommitWait<'_> {
     type Output = Result<(), Unavailable>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(outcome) = self.log.outcome(self.ticket) {
+        if let Some(outcome) = self.log.outcome_in_time(self.ticket) {
             return Poll::Ready(outcome);
         }
         if self.parked.as_ref().is_some_and(|parked| parked.will_wake(context.waker())) {
@@ -170,7 +170,7 @@ impl Future for CommitWait<'_> {
         self.log.set_awaited(self.ticket);
         self.waits.commit_soon(self.log);
         // Settled meanwhile? Then whoever committed may have found nobody to wake.
-        if let Some(outcome) = self.log.outcome(self.ticket) {
+        if let Some(outcome) = self.log.outcome_in_time(self.ticket) {
             return Poll::Ready(outcome);
         }
         self.parked = Some(context.waker().clone());

@@ -12,7 +12,7 @@ use crate::position::{Epoch, Position, SegmentId};
 #[non_exhaustive]
 pub enum Unavailable {
     /// A write or sync failed. What reached the disk is unknown, so nothing more is written until
-    /// a restart has looked. The failed call is never tried again: after a failed sync the kernel
+    /// another process has looked: this one is to be restarted. The failed call is never tried again: after a failed sync the kernel
     /// may call pages clean that never reached the disk.
     #[error("journal is poisoned: {0}")]
     Poisoned(Arc<str>),
@@ -29,11 +29,25 @@ pub enum Unavailable {
     /// A batch that does not fit into a segment.
     #[error("batch is {bytes} bytes, limit {limit_bytes}")]
     TooLarge { bytes: u64, limit_bytes: u64 },
-    /// Another owner has opened the journal.
+    /// Another owner has opened the journal. This one takes nothing more: it is to be dropped, and
+    /// may be opened anew in the same process.
     #[error("journal is owned by epoch {0}")]
     Fenced(Epoch),
+    /// The log gave no answer in time. What was appended may be there or not, now or later. As the
+    /// outcome of one ticket it says nothing of later ones; as the end of a journal, this one is to
+    /// be dropped, and may be opened anew in the same process.
+    #[error("outcome unknown: {0}")]
+    NotSettled(Arc<str>),
     #[error("journal is closed")]
     Closed,
+}
+
+impl Unavailable {
+    /// Whether the process has to be restarted before it can open the journal again.
+    #[must_use]
+    pub fn needs_restart(&self) -> bool {
+        matches!(self, Self::Poisoned(_))
+    }
 }
 
 /// Why a frame was not appended.
@@ -43,9 +57,14 @@ pub enum AppendError {
     /// The predecessor is not what the journal ends with: another epoch has begun.
     #[error("fenced by epoch {0}")]
     Fenced(Epoch),
-    /// The frame may or may not be there; only opening anew can tell.
+    /// A write or sync failed: the frame may or may not be there, and only another process can
+    /// tell.
     #[error("outcome unknown: {0}")]
     Unknown(Arc<str>),
+    /// The log gave no answer in time: the frame may or may not be there, and only opening anew can
+    /// tell. This process is not at fault.
+    #[error("outcome unknown: {0}")]
+    NotSettled(Arc<str>),
     /// The frame is certainly not there.
     #[error("not appended: {0}")]
     Unavailable(Arc<str>),

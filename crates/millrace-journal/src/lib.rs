@@ -7,9 +7,10 @@
 //!
 //! In reading order: the words ([`position`], [`record`]), the unit of writing and the rule that
 //! says which of them count ([`frame`]), the seam ([`journal`]), what callers hold ([`group`]),
-//! and the implementations ([`local`], [`memory`]). The bytes on disk are drawn in
+//! and the implementations ([`local`], [`memory`]), which pass [`conformance`]. The bytes on disk are drawn in
 //! `docs/internals/journal-format.md`.
 
+pub mod conformance;
 mod error;
 pub mod frame;
 pub mod fs;
@@ -33,7 +34,7 @@ pub use local::{
     CheckReport, Cut, Gap, LocalJournal, LocalOptions, LocalStore, Origin, RepairReport,
     UnownedLocal, check, fuzz_recovery, repair, segment_file_bytes,
 };
-pub use memory::MemoryJournal;
+pub use memory::{MemoryJournal, MemoryStore};
 pub use owner::Owner;
 pub use position::{Durability, Epoch, Opened, Position, Purpose, SegmentId, Ticket, TornTail};
 pub use record::{Record, RecordBytes, Replayed};

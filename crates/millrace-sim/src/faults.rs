@@ -138,7 +138,7 @@ impl World {
         self.broker()?.close();
         self.after_commit();
         self.poll_all()?;
-        let is_poisoned = self.node()?.log.poison().is_some();
+        let is_poisoned = self.node()?.log.ended().is_some();
         if !is_poisoned && self.oracle.pending() > 0 {
             return Err(format!("{} changes left by a close", self.oracle.pending()).into());
         }
