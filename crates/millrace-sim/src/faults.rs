@@ -8,7 +8,8 @@ use millrace_broker::{Broker, Handle, Kind, Options, SharedQueue};
 use millrace_core::Clock as _;
 use millrace_engine::{Delivery, Replay};
 use millrace_journal::{
-    Durability, Fault, GroupCommit, GroupOptions, LocalJournal, LocalOptions, OpenError,
+    Durability, Fault, GroupCommit, GroupOptions, JournalStore, LocalOptions, LocalStore,
+    OpenError, Owner,
 };
 
 use crate::executor::Purpose;
@@ -205,13 +206,21 @@ impl World {
             unindexed_segments: self.profile.unindexed_segments,
         };
         let fs = Arc::new(self.fs.clone());
-        let (journal, opened) = match LocalJournal::open(fs, Path::new(DIR), options, &mut visit) {
-            Ok(opened) => opened,
+        let store = LocalStore::new(fs, Path::new(DIR), options);
+        let unowned = match store.recover(&mut visit) {
+            Ok(unowned) => unowned,
             Err(error) => return Ok(Err(error)),
         };
         if let Some(broken) = broken {
             return Err(broken);
         }
+        // No two of a log are alike.
+        let owner = Owner::unnamed(unowned.end().chain.epoch.0.into());
+        let journal = match unowned.start_epoch(&owner) {
+            Ok(journal) => journal,
+            Err(error) => return Ok(Err(error)),
+        };
+        let opened = journal.opened();
         replay.recover_definitions("us-east-1", "000000000000");
         let finished = replay.finish(Broker::first_seq(opened.epoch.0));
         if let Some(lost) = finished.queues.iter().find(|queue| queue.position.is_none()) {
@@ -225,7 +234,7 @@ impl World {
             recent_bytes: self.profile.recent_bytes,
             ..GroupOptions::default()
         };
-        let log = GroupCommit::new(Box::new(journal), group);
+        let log = GroupCommit::new(journal, group);
         let options = Options {
             in_flight_limit: self.profile.in_flight_limit,
             purge_cool_down: self.profile.has_purge_cool_down,

@@ -13,6 +13,7 @@ mod fifo;
 mod full_disk;
 mod kept;
 mod moved;
+mod overdue;
 mod poison;
 mod polls;
 mod sources;
