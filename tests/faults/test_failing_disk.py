@@ -26,7 +26,7 @@ from support.wire import ApiError, JsonApi
 SOURCE = Path(__file__).with_name("failing_calls.c")
 FILTER_REFUSED = b"the filter was refused"
 FAIL_SINCE = re.compile(rb"calls fail since (\d+)")
-OUTCOME = re.compile(rb"journal takes no more changes until it is opened anew|" + FILTER_REFUSED)
+OUTCOME = re.compile(rb"journal takes no more changes until the process is restarted|" + FILTER_REFUSED)
 
 
 @pytest.fixture(scope="module")

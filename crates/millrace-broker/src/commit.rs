@@ -130,7 +130,7 @@ impl Commits {
     }
 
     fn outcome(&self, ticket: Ticket) -> Option<Result<(), Unavailable>> {
-        match self.log.outcome(ticket) {
+        match self.log.outcome_in_time(ticket) {
             None if self.is_closed.load(Ordering::SeqCst) => Some(Err(Unavailable::Closed)),
             outcome => outcome,
         }
@@ -217,7 +217,7 @@ impl WaitState {
         let mut settled = Vec::new();
         // Tickets stand almost in order; one behind a later one waits for that, one commit more.
         while let Some((ticket, _)) = self.waiting.front()
-            && log.outcome(*ticket).is_some()
+            && log.outcome_in_time(*ticket).is_some()
         {
             settled.extend(self.waiting.pop_front().map(|(_, waker)| waker));
         }

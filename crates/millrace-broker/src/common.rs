@@ -73,7 +73,7 @@ impl Common {
         let common = Arc::downgrade(self);
         self.log.on_commit(Box::new(move || {
             if let Some(common) = common.upgrade()
-                && common.log.poison().is_some()
+                && common.log.ended().is_some()
             {
                 common.wake_long_polls();
             }

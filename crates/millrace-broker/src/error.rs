@@ -26,8 +26,8 @@ pub enum BrokerError {
     /// A purge less than a minute ago.
     #[error("only one purge is allowed every 60 seconds")]
     PurgeInProgress,
-    /// The journal takes no change now, or never again until restart. Nothing was changed, or
-    /// what was changed is not durable and was not acknowledged.
+    /// The journal takes no change now, or never again until it is opened anew. Nothing was
+    /// changed, or what was changed was not acknowledged and may be durable or not.
     #[error("journal: {0}")]
     Unavailable(#[from] Unavailable),
     /// A journal was opened so often that ids have no room for its epochs any more.
@@ -49,6 +49,11 @@ impl BrokerError {
             BrokerError::Unavailable(reason) => !matches!(reason, Unavailable::TooLarge { .. }),
             _ => false,
         }
+    }
+
+    /// The change was made and may be stored or not, now or later: its commit took too long.
+    pub fn is_outcome_unknown(&self) -> bool {
+        matches!(self, BrokerError::Unavailable(Unavailable::NotSettled(_)))
     }
 
     /// Nothing is wrong but that too much waits to be stored: the caller should slow down.

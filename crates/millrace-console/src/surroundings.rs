@@ -81,7 +81,7 @@ impl Surroundings {
             "version": env!("CARGO_PKG_VERSION"),
             "durability": self.durability,
             "is_full": journal.is_full,
-            "is_poisoned": journal.poison.is_some(),
+            "is_poisoned": journal.ended.is_some(),
         }));
         if !self.may_see_all(view) {
             head.insert("is_partial".to_owned(), true.into());
@@ -205,7 +205,9 @@ mod tests {
             waiting_bytes: 0,
             disk_bytes: 0,
             is_full: false,
-            poison: None,
+            ended: None,
+            oldest_unsettled: None,
+            last_settled: None,
         };
         assert_eq!(sync_percentile_us(&stats, 0.5), None);
 

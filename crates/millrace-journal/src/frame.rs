@@ -19,9 +19,12 @@
 //! message bodies that quote a journal carry either the wrong place or, without the salt, which
 //! no client sees, a CRC that does not match.
 
+use crate::owner::Owner;
 use crate::position::{Epoch, Position};
 
 pub const FRAME_HEADER_BYTES: usize = 48;
+/// What stands in front of the first frame of a segment.
+pub const SEGMENT_HEADER_BYTES: usize = 64;
 /// Frames start at multiples of this.
 pub const FRAME_ALIGN: usize = 8;
 const MAGIC: [u8; 4] = *b"MRFR";
@@ -32,7 +35,8 @@ const CHAIN_BYTES: usize = 20;
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
-    /// Starts an epoch. Holds no records.
+    /// Starts an epoch. Its one record names the [owner](Owner), and is not shown; earlier versions
+    /// wrote none.
     Open,
     /// A commit group: any number of batches, each of any number of records.
     Data,
@@ -191,6 +195,13 @@ impl Frame {
         let crc = crc32c::crc32c_append(crc32c::crc32c_append(seed(salt), covered), &body);
         sum.copy_from_slice(&crc.to_le_bytes());
         Self { header, crc, head, body }
+    }
+
+    /// The frame that starts the epoch of `header` for `owner`.
+    #[must_use]
+    pub fn open(header: FrameHeader, owner: &Owner, salt: u64) -> Self {
+        assert!(header.kind == FrameKind::Open, "only an OPEN frame has an owner");
+        Self::seal(FrameHeader { records: 1, ..header }, owner.body(), salt)
     }
 
     /// The chain behind this frame.

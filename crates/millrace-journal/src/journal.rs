@@ -2,29 +2,32 @@
 //!
 //! Two implementations are here, [`crate::LocalJournal`] (segment files) and
 //! [`crate::MemoryJournal`]; a replicated stream is to be a third. Every one passes
-//! `tests/conformance.rs`. What callers hold is [`crate::GroupCommit`], which turns many appenders
+//! [`crate::conformance`]. What callers hold is [`crate::GroupCommit`], which turns many appenders
 //! into one frame at a time; nobody else appends.
 //!
 //! The contract:
 //!
-//! 1. **Open starts an epoch.** Opening finds the end of the log, appends an OPEN frame with a
-//!    greater epoch behind it and returns `{epoch, first, tail}`. From then on frames that an
-//!    earlier owner still manages to write are void by [`Chain::judge`], whatever the log itself
-//!    thinks of them.
+//! 1. **Opening has two steps** (see [`crate::store`]). Recovering finds the end of the log. Then
+//!    an OPEN frame with a greater epoch, which names its owner, starts the epoch and gives `{epoch,
+//!    first, tail}`. From then on frames that an earlier owner still manages to write are void by
+//!    [`Chain::judge`], whatever the log itself thinks of them.
 //! 2. **One append in flight.** [`append`](Journal::append) is never called again before it has
 //!    returned. Each frame names its predecessor (`counter`, `previous`), and the journal refuses
 //!    a frame whose predecessor is not its end. With one append in flight that comparison fences:
 //!    once another owner has appended, no frame of ours can match again. (With several in flight
 //!    it would not: later ones could match positions that the intruder shifted.)
-//! 3. **An append has four ends**: it is there and durable ([`Ok`]); another owner holds the log
-//!    ([`Fenced`](AppendError::Fenced)); nobody knows ([`Unknown`](AppendError::Unknown), such as
-//!    a failed write or sync or a lost answer); it is certainly not there
+//! 3. **An append has five ends**: it is there and durable ([`Ok`]); another owner holds the log
+//!    ([`Fenced`](AppendError::Fenced)); nobody knows, because a write or sync failed
+//!    ([`Unknown`](AppendError::Unknown)) or because no answer came in time
+//!    ([`NotSettled`](AppendError::NotSettled)); it is certainly not there
 //!    ([`Unavailable`](AppendError::Unavailable)). After any but the first the journal is not
-//!    appended to again: what is there is for the next open to find out. A frame is never sent
-//!    twice blindly.
+//!    appended to again: what is there is for the next open to find out. After `Fenced` and
+//!    `NotSettled` this process may open it anew; after the others it is to be restarted. A frame
+//!    is never sent twice blindly.
 //! 4. **Places are known beforehand.** [`Placement`] is pure arithmetic, so the group commit
 //!    hands out final positions before anything is written, and the journal asserts that a frame
-//!    arrives at the place that it names.
+//!    arrives at the place that it names. No frame is longer than
+//!    [`max_frame_bytes`](Journal::max_frame_bytes), which may be less than a segment takes.
 //! 5. **Space is known beforehand.** A segment that [`is_ready`](Journal::is_ready) has its space
 //!    set aside. Running out is noticed in [`prepare`](Journal::prepare), never in `append`.
 //! 6. **Only the tail goes.** [`truncate_before`](Journal::truncate_before) forgets whole segments
@@ -35,6 +38,7 @@
 //!
 //! [`background_step`]: Journal::background_step
 
+use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +47,6 @@ use bytes::Bytes;
 
 use crate::error::{AppendError, ReadError, TruncateError, Unavailable};
 use crate::frame::{Chain, Frame, Prior};
-use crate::local::Pinned;
 use crate::position::{Opened, Position, SegmentId};
 use crate::record::Replayed;
 
@@ -65,6 +68,11 @@ pub trait Journal: Send + Sync {
     fn prior(&self) -> Prior;
 
     fn placement(&self) -> Placement;
+
+    /// The longest frame that can be appended, header included: what a segment takes, or less.
+    fn max_frame_bytes(&self) -> u32 {
+        self.placement().data_bytes()
+    }
 
     /// Whether an append waits for nothing beyond this machine. Then threads that serve connections
     /// may append, as long as the disk is quick.
@@ -141,6 +149,26 @@ pub trait Journal: Send + Sync {
     fn now(&self) -> Duration;
 }
 
+/// A journal as it was at one time, to be copied while it goes on.
+pub type Pinned = Box<dyn Pin>;
+
+/// What is held of a [`Pinned`] journal until it is copied.
+pub trait Pin: Send {
+    /// The first place that is not in the copy.
+    fn tail(&self) -> Position;
+
+    /// Number of segments in the copy.
+    fn segments(&self) -> usize;
+
+    /// Shows all files, the oldest segment first, and lets go of each once it is through. Of sealed
+    /// segments the sidecar comes first, if there is one by then.
+    fn copy(self: Box<Self>, put: &mut PutFile<'_>) -> io::Result<()>;
+}
+
+/// Gets each file of a copy: its name in the journal's directory, its length and its bytes. A
+/// segment is longer than that: zeros, up to the length that its header tells.
+pub type PutFile<'a> = dyn FnMut(&str, u64, &mut dyn Read) -> io::Result<()> + 'a;
+
 /// A segment as callers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
@@ -159,9 +187,9 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The largest frame that fits into a segment.
+    /// Bytes of frames that fit into a segment.
     #[must_use]
-    pub const fn max_frame_bytes(&self) -> u32 {
+    pub const fn data_bytes(&self) -> u32 {
         self.data_end_bytes - self.segment_header_bytes
     }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use common::damaged::{Log, alter};
-use common::{SEGMENT_BYTES, Seen, dir, open, segment_path, work_off};
+use common::{OPEN_FRAME_BYTES, SEGMENT_BYTES, Seen, dir, open, segment_path, work_off};
 use millrace_journal::{CheckReport, FileSystem, SegmentId, check, repair};
 
 /// A journal as an orderly stop leaves it: of each segment but the last there is a sidecar.
@@ -56,7 +56,7 @@ fn segments_are_told_with_what_they_hold() {
         let opening_frames = u64::from(segment.id == SegmentId(1)) + u64::from(is_active);
         assert_eq!(segment.frames, frames.len() as u64 + opening_frames);
         let last_record = log.frame_of(seen.last().unwrap()).end as u32;
-        let end = if is_active { last_record + 48 } else { last_record };
+        let end = if is_active { last_record + OPEN_FRAME_BYTES } else { last_record };
         assert_eq!(segment.bytes, end);
     }
     assert_eq!(numbers(&report), (1..=log.active.0).collect::<Vec<_>>());

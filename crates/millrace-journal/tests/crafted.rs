@@ -8,7 +8,7 @@ mod common;
 use std::sync::Arc;
 
 use common::damaged::{Log, alter, repaired, without};
-use common::{SEGMENT_BYTES, dir, open, segment_path, store, work_off};
+use common::{OPEN_FRAME_BYTES, SEGMENT_BYTES, dir, open, segment_path, store, work_off};
 use millrace_journal::{OpenError, SegmentId, SimFileSystem, Unavailable, check, repair};
 
 /// The greatest number that a segment may have.
@@ -69,9 +69,9 @@ fn changes_that_would_need_a_segment_behind_the_last_are_refused() {
 #[test]
 fn a_start_that_would_need_a_segment_behind_the_last_is_refused() {
     let fs = journal_at(LAST);
-    let starts = (0..).take_while(|_| open(&fs).is_ok()).count();
+    let starts = (0..).take_while(|_| open(&fs).is_ok()).count() as u32;
 
-    assert_eq!(starts, (SEGMENT_BYTES as usize - 64) / 48, "so many frames fit");
+    assert_eq!(starts, (SEGMENT_BYTES - 64) / OPEN_FRAME_BYTES, "so many frames fit");
     assert!(matches!(open(&fs), Err(OpenError::Io { .. })));
     assert_eq!(fs.contents(&segment_path(SegmentId::END.0)), None);
 }

@@ -298,7 +298,7 @@ fn failed_sync_poisons_for_good_and_reads_go_on() {
     assert_eq!(group_commit.outcome(ticket), Some(Ok(())), "what was settled stays so");
     let length = (12 + 16 + common::payload(1).len()) as u32;
     assert_eq!(group_commit.read(positions[0], length).unwrap().payload(), common::payload(1));
-    assert!(group_commit.stats().poison.is_some());
+    assert!(group_commit.stats().ended.is_some());
 }
 
 #[test]

@@ -75,14 +75,15 @@ fn journals_of_all_versions_open() {
     assert!(versions > 0);
 }
 
-/// Writes the fixtures of a new format version. Those of earlier versions are never written again.
+/// Writes the fixture of what is written now: since `v1`, OPEN frames name their owner. Those of
+/// earlier versions are never written again.
 #[test]
 #[ignore = "writes into the source tree"]
 fn write_fixtures() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("journal");
     write_log(&dir);
-    keep(&dir, "v1");
+    keep(&dir, "v1-owners");
 }
 
 /// The same for what a repair leaves, which earlier versions refuse.

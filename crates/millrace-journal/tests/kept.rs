@@ -7,7 +7,9 @@ mod common;
 use std::sync::Arc;
 
 use common::damaged::{Log, alter};
-use common::{SEGMENT_BYTES, Seen, dir, open, open_with, segment_path, store, work_off};
+use common::{
+    OPEN_FRAME_BYTES, SEGMENT_BYTES, Seen, dir, open, open_with, segment_path, store, work_off,
+};
 use millrace_journal::{
     Durability, Epoch, Fault, FileSystem, Gap, OpenError, RepairReport, SegmentId, SimFileSystem,
     check, repair,
@@ -60,7 +62,7 @@ fn is_in(segment: u32) -> impl Fn(&Seen) -> bool {
 
 #[test]
 fn a_spare_that_follows_nothing_tells_of_a_missing_segment() {
-    let (fs, all, active) = log(43, Durability::Fsync);
+    let (fs, all, active) = log(45, Durability::Fsync);
     assert!(fs.contents(&segment_path(active + 1)).is_some(), "a spare");
     fs.remove(&segment_path(active)).unwrap();
     let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened") };
@@ -227,8 +229,10 @@ fn a_sidecar_of_what_stood_there_before_a_repair_does_not_stop_a_later_start() {
     let sealed = active - 1;
     assert!(fs.contents(&dir().join(format!("{sealed:08x}.idx"))).is_some());
     // Longer than what it replaces.
+    let last = all.iter().rfind(|seen| is_in(sealed)(seen)).unwrap();
+    let end = (last.position.offset() + last.record_len) as usize;
     let mut copy = fs.contents(&segment_path(1)).unwrap();
-    copy[4000..].fill(1);
+    copy[end..].fill(1);
     fs.plant(&segment_path(sealed), &copy);
     repair(Arc::new(fs.clone()), dir()).unwrap();
     fs.plant(&segment_path(active), &vec![0; SEGMENT_BYTES as usize]);
@@ -334,10 +338,10 @@ fn power_lost_while_the_last_segment_is_cut_brings_no_epoch_back() {
     }
     let seen = open(&fs.fork()).unwrap().seen;
     let last = (3..12).map(start).max().unwrap();
-    let opening_frame = seen[2].position.offset() as usize - 96;
+    let opening_frame = seen[2].position.offset() as usize - 48 - OPEN_FRAME_BYTES as usize;
     alter(&fs, 1, |bytes| {
         let salt = crc32c::crc32c(&bytes[16..24]);
-        let frame = &mut bytes[opening_frame..][..48];
+        let frame = &mut bytes[opening_frame..][..OPEN_FRAME_BYTES as usize];
         frame[40] ^= 1;
         let crc = crc32c::crc32c_append(salt, &frame[4..]);
         frame[..4].copy_from_slice(&crc.to_le_bytes());

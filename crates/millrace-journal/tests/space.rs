@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{
-    Opening, SEGMENT_BYTES, append, append_records, assert_readable, dir, fill, open, open_with,
-    store, work_off,
+    OPEN_FRAME_BYTES, Opening, SEGMENT_BYTES, append, append_records, assert_readable, dir, fill,
+    open, open_with, store, work_off,
 };
 use millrace_journal::{
     Durability, Fault, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
@@ -32,7 +32,7 @@ fn full_disk_refuses_stores_admits_reclaiming_and_recovers() {
         }
     };
     assert_eq!(refusal, Unavailable::DiskFull);
-    assert!(group_commit.stats().is_full && group_commit.poison().is_none());
+    assert!(group_commit.stats().is_full && group_commit.ended().is_none());
 
     // Deletes still get in, up to the end of the segment, and then not.
     let calls = fs.calls();
@@ -99,7 +99,7 @@ fn too_many_open_files_refuse_stores_and_poison_nothing() {
             }
         };
         assert_eq!(refusal, Unavailable::TooManyFiles);
-        assert!(group_commit.poison().is_none());
+        assert!(group_commit.ended().is_none());
         append(group_commit, 1000, &[1000], Purpose::Reclaim).map(|_| ()).unwrap();
 
         fs.allow_opening(true);
@@ -129,7 +129,7 @@ fn want_of_memory_for_another_segment_poisons_nothing_whichever_call_has_none() 
             assert_eq!(refusal, Unavailable::TooManyFiles, "call {call}");
             refused += 1;
         }
-        assert!(group_commit.poison().is_none(), "call {call}");
+        assert!(group_commit.ended().is_none(), "call {call}");
         fs.advance(Duration::from_secs(1));
         fill(group_commit, 0, 40);
         assert_eq!(open(&fs.fork()).unwrap().seen.len(), 40, "call {call}");
@@ -199,7 +199,7 @@ fn a_full_disk_leaves_each_purpose_its_part_of_the_last_segment() {
     let fs = SimFileSystem::new(1);
     let Opening { group_commit, .. } = open(&fs).unwrap();
     fs.set_capacity(0);
-    let data_end = SEGMENT_BYTES - 96;
+    let data_end = SEGMENT_BYTES - 2 * OPEN_FRAME_BYTES;
     let ends =
         [Purpose::Store, Purpose::Lease, Purpose::Relocate, Purpose::Reclaim].map(|purpose| {
             while let Ok((ticket, _)) = append(&group_commit, 0, &[0], purpose) {
@@ -215,7 +215,7 @@ fn a_full_disk_leaves_each_purpose_its_part_of_the_last_segment() {
     for (end, bound) in ends.iter().zip([0, 6 * eighth, 7 * eighth, data_end]).skip(1) {
         assert!((bound - batch..=bound).contains(end), "{ends:?}: {bound}");
     }
-    assert_eq!(ends[0], 64 + 48, "nothing but the frame of the start");
+    assert_eq!(ends[0], 64 + OPEN_FRAME_BYTES, "nothing but the frame of the start");
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn segment_that_cannot_be_made_poisons_and_tells() {
     assert_eq!(told.load(Ordering::Relaxed), 0);
     work_off(group_commit);
 
-    assert!(group_commit.stats().poison.is_some());
+    assert!(group_commit.stats().ended.is_some());
     assert_eq!(told.load(Ordering::Relaxed), 1);
 }
 

@@ -88,7 +88,7 @@ fn space_that_is_missing_when_a_spare_is_zeroed_is_a_full_disk() {
         if fs.calls() <= failing {
             break;
         }
-        assert!(opening.group_commit.poison().is_none(), "call {call}");
+        assert!(opening.group_commit.ended().is_none(), "call {call}");
         for _ in 0..40 {
             match store(&opening.group_commit, id, &[id]) {
                 Ok(()) => id += 1,
@@ -148,6 +148,6 @@ fn what_failed_in_the_background_is_the_reason_why_changes_are_refused() {
     work_off(&opening.group_commit);
 
     assert!(!opening.group_commit.stats().is_full, "space is not what is missing");
-    let reason = opening.group_commit.poison().unwrap().to_string();
+    let reason = opening.group_commit.ended().unwrap().to_string();
     assert!(reason.contains(" a segment: "), "{reason}");
 }

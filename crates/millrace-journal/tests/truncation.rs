@@ -212,7 +212,7 @@ fn segment_that_could_not_be_removed_is_removed_later() {
         let is_in_doubt = failing == 2;
         assert_eq!(fs.contents(&segment_path(2)).is_some(), is_in_doubt, "call {failing}");
         assert!(fs.contents(&segment_path(3)).is_some());
-        assert!(group_commit.poison().is_none());
+        assert!(group_commit.ended().is_none());
         store(group_commit, 1, &[1]).unwrap();
         for seed in 0..8 {
             assert_readable(&open(&fs.crashed(seed)).unwrap());

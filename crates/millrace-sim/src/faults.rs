@@ -8,7 +8,8 @@ use millrace_broker::{Handle, Kind, OpenShard, Options, Shard, Shards, SharedQue
 use millrace_core::{Clock as _, ShardId};
 use millrace_engine::{Delivery, Replay};
 use millrace_journal::{
-    Durability, Fault, GroupCommit, GroupOptions, LocalJournal, LocalOptions, OpenError,
+    Durability, Fault, GroupCommit, GroupOptions, JournalStore, LocalOptions, LocalStore,
+    OpenError, Owner,
 };
 
 use crate::executor::Purpose;
@@ -138,7 +139,7 @@ impl World {
         self.shards()?.close();
         self.after_commit();
         self.poll_all()?;
-        let is_poisoned = self.node()?.log.poison().is_some();
+        let is_poisoned = self.node()?.log.ended().is_some();
         if !is_poisoned && self.oracle.pending() > 0 {
             return Err(format!("{} changes left by a close", self.oracle.pending()).into());
         }
@@ -205,13 +206,21 @@ impl World {
             unindexed_segments: self.profile.unindexed_segments,
         };
         let fs = Arc::new(self.fs.clone());
-        let (journal, opened) = match LocalJournal::open(fs, Path::new(DIR), options, &mut visit) {
-            Ok(opened) => opened,
+        let store = LocalStore::new(fs, Path::new(DIR), options);
+        let unowned = match store.recover(&mut visit) {
+            Ok(unowned) => unowned,
             Err(error) => return Ok(Err(error)),
         };
         if let Some(broken) = broken {
             return Err(broken);
         }
+        // No two of a log are alike.
+        let owner = Owner::unnamed(unowned.end().chain.epoch.0.into());
+        let journal = match unowned.start_epoch(&owner) {
+            Ok(journal) => journal,
+            Err(error) => return Ok(Err(error)),
+        };
+        let opened = journal.opened();
         replay.recover_definitions("us-east-1", "000000000000");
         let first_seq = Shard::first_seq(ShardId(0), opened.epoch.0);
         let finished = replay.finish(first_seq.map_err(|error| error.to_string())?);
@@ -226,7 +235,7 @@ impl World {
             recent_bytes: self.profile.recent_bytes,
             ..GroupOptions::default()
         };
-        let log = GroupCommit::new(Box::new(journal), group);
+        let log = GroupCommit::new(journal, group);
         let options = Options {
             in_flight_limit: self.profile.in_flight_limit,
             purge_cool_down: self.profile.has_purge_cool_down,

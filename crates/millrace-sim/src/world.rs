@@ -243,7 +243,7 @@ impl World {
         self.commits += u64::from(did_commit);
         self.after_commit();
         self.note(format!("commit {did_commit}"));
-        if self.node()?.log.poison().is_some() && self.random.chance(30) {
+        if self.node()?.log.ended().is_some() && self.random.chance(30) {
             return self.restart_somehow();
         }
         self.compare_as_is()

@@ -1,15 +1,15 @@
 //! Builds what the server serves: journal, shard, services.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow, bail};
 use millrace_broker::{OpenShard, Shard, Shards};
 use millrace_core::{Clock, ShardId, SystemClock};
 use millrace_engine::{Finished, Replay};
 use millrace_journal::{
-    Durability, GroupCommit, Journal, LocalJournal, LocalOptions, MemoryJournal, RealFileSystem,
+    Durability, GroupCommit, GroupOptions, JournalStore, LocalOptions, LocalStore, MemoryStore,
+    Owner, RealFileSystem,
 };
 use millrace_metrics::{MetricStore, StoreError};
 use millrace_otel::Tracer;
@@ -18,6 +18,7 @@ use millrace_services::{
     AccessKeys, DeclaredQueue, Monitor, Options, QueueAccess, SqsOptions, convert_alarms,
 };
 use prometheus_client::collector::Collector;
+use tokio::task::JoinSet;
 
 use crate::{
     config::{Config, UsageError},
@@ -85,7 +86,7 @@ pub(crate) fn open_services(
         monitor.close();
         closing.close();
         committer.join().map_err(|_| anyhow!("the journal's thread panicked"))?;
-        match log.poison() {
+        match log.ended() {
             None => Ok(()),
             Some(reason) => Err(anyhow!("journal: {reason}")),
         }
@@ -126,8 +127,10 @@ fn hooks(
     log: &Arc<GroupCommit>,
 ) -> Hooks {
     let (shards, drain, log) = (shards.clone(), drain.clone(), log.clone());
+    let waits = log.clone();
     let per_worker = move |worker| -> BoxFuture {
         let driver = millrace_broker::commit_driver(tokio::task::yield_now);
+        let waits = waits.clone();
         let (shards, drain, clock) = (shards.clone(), drain.clone(), clock.clone());
         Box::pin(async move {
             let drained = async {
@@ -139,13 +142,25 @@ fn hooks(
                     watch_clock(&clock, &shards).await;
                 }
             };
+            // A task of its own: the driver is woken by each commit, and this need not be.
+            let mut overdue = JoinSet::new();
+            overdue.spawn(end_overdue_waits(waits));
             tokio::join!(driver, drained, watched);
         })
     };
     Hooks {
         per_worker: Some(Arc::new(per_worker)),
-        is_ready: Arc::new(move || log.poison().is_none()),
+        is_ready: Arc::new(move || log.ended().is_none() && !log.is_stalled()),
         ..Hooks::default()
+    }
+}
+
+/// Answers requests whose commit takes too long. On every worker, for one may be held up by the
+/// very disk that the others wait for.
+async fn end_overdue_waits(log: Arc<GroupCommit>) {
+    loop {
+        tokio::time::sleep(log.overdue_pause()).await;
+        log.end_overdue_waits();
     }
 }
 
@@ -238,35 +253,46 @@ fn start_monitor(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Arc<Mo
 
 /// Opens the journal and rebuilds the queues from it.
 fn open_log(config: &Config) -> anyhow::Result<(Arc<GroupCommit>, Finished)> {
-    let local = LocalOptions { durability: config.durability, ..LocalOptions::default() };
     let mut replay = Replay::default();
-    let journal: Box<dyn Journal> = match config.durability {
-        Durability::Memory => Box::new(MemoryJournal::new(local.segment_bytes)),
-        _ => Box::new(open_local(&config.journal_dir(), local, &mut replay)?),
-    };
-    let log = GroupCommit::new(journal, Bounds::of(config.limits.memory_bytes).group_options());
+    let mut failure = None;
+    let recovered = journal_store(config).recover(&mut |record| {
+        if failure.is_none() {
+            let applied = replay.apply(record.index, record.position.0, record.record_len);
+            failure = applied.err();
+        }
+    });
+    let unowned = recovered.context("opening the journal")?;
+    if let Some(failure) = failure {
+        return Err(failure).context("replaying the journal");
+    }
+    let journal = unowned.start_epoch(&owner(config)).context("opening the journal")?;
+    let bounds = Bounds::of(config.limits.memory_bytes).group_options();
+    let options = GroupOptions { settle_limit: config.limits.commit_wait, ..bounds };
+    let log = GroupCommit::new(journal, options);
     replay.recover_definitions(&config.region, &config.account);
     let first_seq = Shard::first_seq(SHARD, log.opened().epoch.0)?;
     Ok((log, replay.finish(first_seq)))
 }
 
-fn open_local(
-    dir: &Path,
-    options: LocalOptions,
-    replay: &mut Replay,
-) -> anyhow::Result<LocalJournal> {
-    let mut failure = None;
-    let mut apply = |record: millrace_journal::Replayed<'_>| {
-        if failure.is_none() {
-            let applied = replay.apply(record.index, record.position.0, record.record_len);
-            failure = applied.err();
+/// Where the journal is kept. Nothing else asks of what kind it is.
+fn journal_store(config: &Config) -> Box<dyn JournalStore> {
+    let options = LocalOptions { durability: config.durability, ..LocalOptions::default() };
+    match config.durability {
+        Durability::Memory => Box::new(MemoryStore::new(options.segment_bytes)),
+        Durability::Fsync | Durability::Os => {
+            Box::new(LocalStore::new(RealFileSystem::new(), &config.journal_dir(), options))
         }
-    };
-    let opened = LocalJournal::open(RealFileSystem::new(), dir, options, &mut apply);
-    let (journal, _) = opened.context("opening the journal")?;
-    match failure {
-        None => Ok(journal),
-        Some(failure) => Err(failure).context("replaying the journal"),
+    }
+}
+
+/// This process, as the journal names it.
+fn owner(config: &Config) -> Owner {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Owner {
+        nonce: random_bits().to_ne_bytes(),
+        node: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        url: config.public_url.clone().unwrap_or_default(),
+        opened_at_ms: since_1970.as_millis() as u64,
     }
 }
 
@@ -312,7 +338,7 @@ fn declare_queues(
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     for queue in &declared {
         let Err(error) = runtime.block_on(services.declare_queue(queue)) else { continue };
-        if let Some(reason) = log.poison() {
+        if let Some(reason) = log.ended() {
             bail!("journal: {reason}");
         }
         let text = format!("queue {} cannot be as configured: {}", queue.name, error.message);

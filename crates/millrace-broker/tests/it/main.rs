@@ -16,6 +16,7 @@ mod hidden;
 mod holds;
 mod kept;
 mod moved;
+mod overdue;
 mod poison;
 mod polls;
 mod shards;

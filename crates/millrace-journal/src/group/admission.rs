@@ -22,8 +22,8 @@ impl GroupCommit {
     /// more. Once granted, the append cannot fail for lack of space.
     pub fn reserve(&self, bytes: usize, purpose: Purpose) -> Result<Reservation<'_>, Unavailable> {
         let bytes = bytes as u64 + BATCH_OVERHEAD_BYTES;
-        if bytes > self.options.max_waiting_bytes {
-            let limit_bytes = self.options.max_waiting_bytes - BATCH_OVERHEAD_BYTES;
+        if bytes > self.max_batch_bytes {
+            let limit_bytes = self.max_batch_bytes - BATCH_OVERHEAD_BYTES;
             return Err(Unavailable::TooLarge { bytes: bytes - BATCH_OVERHEAD_BYTES, limit_bytes });
         }
         let mut refusal = None;
@@ -33,7 +33,7 @@ impl GroupCommit {
             }
             refusal = self.journal.prepare(missing).err();
             if self.journal.failure().is_some() {
-                // It poisons and tells: the caller may hold locks that those who are told take.
+                // It ends the journal and tells: the caller may hold locks that those who are told take.
                 self.preparing.wake();
             }
         }
@@ -52,8 +52,8 @@ impl GroupCommit {
         purpose: Purpose,
         is_refused: bool,
     ) -> Result<Option<SegmentId>, Unavailable> {
-        if let Some(poison) = self.poison() {
-            return Err(poison);
+        if let Some(end) = self.ended() {
+            return Err(end);
         }
         let mut gather = self.lock_gather();
         if gather.is_closed {

@@ -82,7 +82,9 @@ impl GroupCommit {
         }
 
         let mut gather = self.lock_gather();
-        gather.make_room(bytes, self.options.group_bytes);
+        if gather.make_room(bytes, self.options.group_bytes) {
+            gather.begin(self.journal.now());
+        }
         for (number, record) in records.iter().enumerate() {
             let header = headers.get(number).copied().unwrap_or_else(|| record.header());
             positions.push(gather.push(record, &header));

@@ -130,7 +130,7 @@ impl GroupCommit {
         mut committing: MutexGuard<'_, Committing>,
         take: impl FnOnce(&mut Gather) -> Option<Group>,
     ) -> Option<Committed> {
-        if self.is_poisoned.load(Ordering::Acquire) {
+        if self.has_ended.load(Ordering::Acquire) {
             return None;
         }
         let group = take(&mut self.lock_gather())?;
@@ -147,9 +147,9 @@ impl GroupCommit {
                 committing.pace.observe(took, group.body.len());
                 let most = committing.pace.most_batches_here();
                 self.most_batches_here.store(most, Ordering::Relaxed);
-                gathered = self.settle(&group, took);
+                gathered = self.settle(&group, started, took);
             }
-            Err(error) => self.set_poison(error),
+            Err(error) => self.set_end(error),
         }
         let pace = committing.pace;
         drop(committing);
@@ -166,9 +166,9 @@ impl GroupCommit {
     pub fn background_step(&self) -> bool {
         let is_done = self.journal.background_step();
         if let Some(reason) = self.journal.failure()
-            && !self.is_poisoned.load(Ordering::Acquire)
+            && !self.has_ended.load(Ordering::Acquire)
         {
-            self.set_poison(AppendError::Unavailable(reason));
+            self.set_end(AppendError::Unavailable(reason));
             self.tell();
         }
         is_done
@@ -180,9 +180,9 @@ impl GroupCommit {
     }
 
     /// Returns how many batches gathered meanwhile.
-    fn settle(&self, group: &Group, took: Duration) -> u32 {
+    fn settle(&self, group: &Group, started: Duration, took: Duration) -> u32 {
         let mut gather = self.lock_gather();
-        gather.settle(group, self.options.recent_bytes);
+        gather.settle(group, started + took, self.options.recent_bytes);
         let gathered = gather.batches();
         drop(gather);
         let worth = worth_gathering(group.batches, gathered);
@@ -192,20 +192,25 @@ impl GroupCommit {
         gathered
     }
 
-    fn set_poison(&self, error: AppendError) {
+    fn set_end(&self, error: AppendError) {
         let reason = match error {
             AppendError::Fenced(epoch) => Unavailable::Fenced(epoch),
+            AppendError::NotSettled(reason) => Unavailable::NotSettled(reason),
             AppendError::Unknown(reason) | AppendError::Unavailable(reason) => {
                 Unavailable::Poisoned(reason)
             }
         };
-        tracing::error!(%reason, "journal takes no more changes until it is opened anew");
-        *lock(&self.poison) = Some(reason);
-        self.is_poisoned.store(true, Ordering::Release);
+        if reason.needs_restart() {
+            tracing::error!(%reason, "journal takes no more changes until the process is restarted");
+        } else {
+            tracing::warn!(%reason, "journal takes no more changes until it is opened anew");
+        }
+        *lock(&self.end) = Some(reason);
+        self.has_ended.store(true, Ordering::Release);
     }
 
     /// Calls the listeners.
-    fn tell(&self) {
+    pub(super) fn tell(&self) {
         let listeners = Arc::clone(&self.listeners.read().unwrap_or_else(PoisonError::into_inner));
         for listener in listeners.iter() {
             listener();
@@ -256,12 +261,12 @@ impl GroupCommit {
     fn sleep_until_due(&self) -> bool {
         let mut gather = self.lock_gather();
         loop {
-            let is_due = gather.is_due() && !self.is_poisoned.load(Ordering::Acquire);
+            let is_due = gather.is_due() && !self.has_ended.load(Ordering::Acquire);
             if is_due || gather.is_closed {
                 gather.committing_thread = CommittingThread::Awake;
                 return is_due;
             }
-            if gather.is_empty() || self.is_poisoned.load(Ordering::Acquire) {
+            if gather.is_empty() || self.has_ended.load(Ordering::Acquire) {
                 gather.committing_thread = CommittingThread::Asleep;
                 gather = self.gathered.wait(gather).unwrap_or_else(PoisonError::into_inner);
                 continue;

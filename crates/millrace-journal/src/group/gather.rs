@@ -5,6 +5,7 @@
 //! where the gathering frame stands, that frame is closed and the batch starts the next one.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -28,6 +29,12 @@ pub(super) struct Gather {
     records: u32,
     batches: u32,
     number: u64,
+    /// When the gathering group got its first batch.
+    begun_at: Duration,
+    /// Taken to be committed, and not settled yet: number and beginning.
+    taken: Option<(u64, Duration)>,
+    /// When a group was last settled.
+    settled_at: Option<Duration>,
     closed: VecDeque<Group>,
     /// Ascending by place. Contains what is closed, being written and was written recently.
     recent: VecDeque<Recent>,
@@ -62,6 +69,8 @@ pub(super) enum CommittingThread {
 #[derive(Clone)]
 pub(super) struct Group {
     pub(super) number: u64,
+    /// When it got its first batch.
+    begun_at: Duration,
     pub(super) base: Position,
     pub(super) records: u32,
     pub(super) batches: u32,
@@ -85,6 +94,9 @@ impl Gather {
             records: 0,
             batches: 0,
             number: 1,
+            begun_at: Duration::ZERO,
+            taken: None,
+            settled_at: None,
             closed: VecDeque::new(),
             recent: VecDeque::new(),
             recent_bytes: 0,
@@ -98,8 +110,9 @@ impl Gather {
         }
     }
 
-    /// Makes the gathering group one that a batch of `bytes` fits into.
-    pub(super) fn make_room(&mut self, bytes: usize, group_bytes: usize) {
+    /// Makes the gathering group one that a batch of `bytes` fits into. True if that is its first:
+    /// then it has to [begin](Gather::begin).
+    pub(super) fn make_room(&mut self, bytes: usize, group_bytes: usize) -> bool {
         let is_large = self.body.len() + bytes > group_bytes;
         if self.records > 0 && (is_large || self.place_with(bytes) != self.base) {
             self.close();
@@ -108,6 +121,12 @@ impl Gather {
         self.ensure_capacity(bytes);
         self.batches += 1;
         self.waiting_bytes += bytes as u64;
+        self.batches == 1
+    }
+
+    /// Notes when the gathering group got its first batch.
+    pub(super) fn begin(&mut self, now: Duration) {
+        self.begun_at = now;
     }
 
     /// Copies a record in and returns its position.
@@ -127,7 +146,9 @@ impl Gather {
         if self.closed.is_empty() && self.records > 0 {
             self.close();
         }
-        self.closed.pop_front()
+        let group = self.closed.pop_front()?;
+        self.taken = Some((group.number, group.begun_at));
+        Some(group)
     }
 
     /// The same, if it is due.
@@ -144,7 +165,9 @@ impl Gather {
     }
 
     /// Notes that a group is committed and forgets the oldest of those that are.
-    pub(super) fn settle(&mut self, group: &Group, keep_bytes: usize) {
+    pub(super) fn settle(&mut self, group: &Group, now: Duration, keep_bytes: usize) {
+        self.taken = None;
+        self.settled_at = Some(now);
         self.waiting_bytes -= group.record_bytes;
         while self.recent_bytes > keep_bytes
             && let Some(oldest) = self.recent.front()
@@ -153,6 +176,34 @@ impl Gather {
             self.recent_bytes -= oldest.body.len();
             self.recent.pop_front();
         }
+    }
+
+    /// When the oldest group that is not settled got its first batch.
+    pub(super) fn oldest_begun_at(&self) -> Option<Duration> {
+        self.unsettled().next().map(|(_, begun_at)| begun_at)
+    }
+
+    /// The latest group that is not settled and got its first batch at `time` or before.
+    pub(super) fn latest_begun_by(&self, time: Duration) -> Option<u64> {
+        let begun = self.unsettled().take_while(|(_, begun_at)| *begun_at <= time);
+        begun.last().map(|(number, _)| number)
+    }
+
+    /// Whether there is a gathering group, and it got its first batch at `time` or before.
+    pub(super) fn is_begun_by(&self, time: Duration) -> bool {
+        self.records > 0 && self.begun_at <= time
+    }
+
+    /// When a group was last settled.
+    pub(super) fn settled_at(&self) -> Option<Duration> {
+        self.settled_at
+    }
+
+    /// Groups that are not settled, oldest first: number and beginning.
+    fn unsettled(&self) -> impl Iterator<Item = (u64, Duration)> {
+        let closed = self.closed.iter().map(|group| (group.number, group.begun_at));
+        let gathering = (self.records > 0).then_some((self.number, self.begun_at));
+        self.taken.into_iter().chain(closed).chain(gathering)
     }
 
     /// The first place that nothing has been pushed to.
@@ -250,12 +301,14 @@ impl Gather {
         (end <= recent.body.len()).then(|| recent.body.slice(start..end))
     }
 
-    fn close(&mut self) {
+    /// Makes the gathering group one that takes no more.
+    pub(super) fn close(&mut self) {
         let record_bytes = self.body.len() as u64;
         self.body.put_bytes(0, padding(self.body.len()));
         let body = self.body.split().freeze();
         let group = Group {
             number: self.number,
+            begun_at: self.begun_at,
             base: self.base,
             records: self.records,
             batches: self.batches,

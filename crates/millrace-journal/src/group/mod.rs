@@ -26,6 +26,7 @@ mod append;
 mod background;
 mod commit;
 mod gather;
+mod overdue;
 mod pace;
 mod patience;
 mod priority;
@@ -33,14 +34,15 @@ mod stats;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::error::{ReadError, TruncateError, Unavailable};
-use crate::journal::{Journal, SegmentInfo, Visitor};
-use crate::local::Pinned;
+use crate::journal::{Journal, Pinned, SegmentInfo, Visitor};
 use crate::position::{Opened, Position, SegmentId, Ticket};
 use crate::record::RecordBytes;
+use admission::BATCH_OVERHEAD_BYTES;
 pub use admission::Reservation;
 use background::Background;
 use commit::Committing;
@@ -58,11 +60,18 @@ pub struct GroupOptions {
     pub group_bytes: usize,
     /// Recently written bytes kept in memory for reading.
     pub recent_bytes: usize,
+    /// How long an append may wait until [`GroupCommit::end_overdue_waits`] gives it up.
+    pub settle_limit: Duration,
 }
 
 impl Default for GroupOptions {
     fn default() -> Self {
-        Self { max_waiting_bytes: 48 << 20, group_bytes: 4 << 20, recent_bytes: 32 << 20 }
+        Self {
+            max_waiting_bytes: 48 << 20,
+            group_bytes: 4 << 20,
+            recent_bytes: 32 << 20,
+            settle_limit: Duration::from_secs(10),
+        }
     }
 }
 
@@ -72,6 +81,8 @@ type Listener = Arc<dyn Fn() + Send + Sync>;
 pub struct GroupCommit {
     journal: Box<dyn Journal>,
     options: GroupOptions,
+    /// The largest batch, with what it adds to a frame beside its records.
+    max_batch_bytes: u64,
     /// Of the journal.
     is_local: bool,
     /// Larger groups are left to the committing thread: of late, commits took long.
@@ -92,8 +103,11 @@ pub struct GroupCommit {
     /// lock, with Release, and loaded with Acquire: who sees a number need not take that lock
     /// again.
     awaited: AtomicU64,
-    is_poisoned: AtomicBool,
-    poison: Mutex<Option<Unavailable>>,
+    /// Clients wait no longer for groups up to this number. Stored with Release before the
+    /// listeners are called, loaded with Acquire in `outcome_in_time`.
+    overdue: AtomicU64,
+    has_ended: AtomicBool,
+    end: Mutex<Option<Unavailable>>,
     /// Threads that commit.
     committers: Mutex<u32>,
     /// With `committers`: one has ended.
@@ -111,10 +125,14 @@ impl GroupCommit {
         let opened = journal.opened();
         let placement = journal.placement();
         // So that whatever waits fits into one fresh segment: see `admit`.
-        let limit = u64::from(placement.max_frame_bytes());
+        let limit = u64::from(placement.data_bytes());
         options.max_waiting_bytes = options.max_waiting_bytes.min(limit);
-        options.group_bytes = options.group_bytes.min(limit as usize);
+        let max_frame_bytes = u64::from(journal.max_frame_bytes()).min(limit);
+        // A larger group has one batch only, which is bounded by its reservation.
+        let group_bytes = max_frame_bytes.saturating_sub(BATCH_OVERHEAD_BYTES) as usize;
+        options.group_bytes = options.group_bytes.min(group_bytes);
         Arc::new(Self {
+            max_batch_bytes: options.max_waiting_bytes.min(max_frame_bytes),
             options,
             is_local: journal.is_local(),
             most_batches_here: AtomicU32::new(u32::MAX),
@@ -126,8 +144,9 @@ impl GroupCommit {
             gathered: Condvar::new(),
             committed: AtomicU64::new(0),
             awaited: AtomicU64::new(0),
-            is_poisoned: AtomicBool::new(false),
-            poison: Mutex::new(None),
+            overdue: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
+            end: Mutex::new(None),
             committers: Mutex::new(0),
             left: Condvar::new(),
             has_threads: AtomicBool::new(false),
@@ -157,23 +176,24 @@ impl GroupCommit {
         Ticket(self.lock_gather().latest())
     }
 
-    /// None: not settled yet. Lock-free unless the journal is poisoned.
+    /// None: not settled yet. Lock-free unless the journal takes no more changes.
     #[must_use]
     pub fn outcome(&self, ticket: Ticket) -> Option<Result<(), Unavailable>> {
         if self.committed.load(Ordering::Acquire) >= ticket.0 {
             return Some(Ok(()));
         }
-        if !self.is_poisoned.load(Ordering::Acquire) {
+        if !self.has_ended.load(Ordering::Acquire) {
             return None;
         }
-        // Nothing is committed after poisoning, but something may have been between the two loads.
+        // Nothing is committed after the end, but something may have been between the two loads.
         if self.committed.load(Ordering::Acquire) >= ticket.0 {
             return Some(Ok(()));
         }
-        Some(Err(self.poison().unwrap_or(Unavailable::Closed)))
+        Some(Err(self.ended().unwrap_or(Unavailable::Closed)))
     }
 
-    /// The listener is called by whoever commits, after each commit and after poisoning.
+    /// The listener is called by whoever commits, after each commit, when the journal takes no more
+    /// changes, and when waits are overdue.
     pub fn on_commit(&self, listener: Box<dyn Fn() + Send + Sync>) {
         let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
         let mut longer = Vec::clone(&listeners);
@@ -181,10 +201,11 @@ impl GroupCommit {
         *listeners = Arc::new(longer);
     }
 
-    /// Why changes are refused for good, if they are.
+    /// Why changes are refused for good, if they are: after `Poisoned` the process is to be
+    /// restarted, after `Fenced` and `NotSettled` this is to be dropped and may be opened anew.
     #[must_use]
-    pub fn poison(&self) -> Option<Unavailable> {
-        if self.is_poisoned.load(Ordering::Acquire) { lock(&self.poison).clone() } else { None }
+    pub fn ended(&self) -> Option<Unavailable> {
+        if self.has_ended.load(Ordering::Acquire) { lock(&self.end).clone() } else { None }
     }
 
     /// Reads one record: from the group that gathers or is being written, from those written
@@ -247,7 +268,9 @@ impl GroupCommit {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let waiting_bytes = self.lock_gather().waiting_bytes;
-        self.counters.read(waiting_bytes, &*self.journal, self.poison())
+        let (oldest_unsettled, last_settled) = (self.oldest_unsettled(), self.last_settled());
+        let stats = self.counters.read(&*self.journal, self.ended());
+        Stats { waiting_bytes, oldest_unsettled, last_settled, ..stats }
     }
 
     /// Refuses what has no reservation, commits what gathered, ends the threads and does what

@@ -23,11 +23,16 @@ pub struct Stats {
     pub sync_time: Duration,
     pub largest_group_bytes: u64,
     pub waiting_bytes: u64,
+    /// See [`super::GroupCommit::oldest_unsettled`].
+    pub oldest_unsettled: Option<Duration>,
+    /// See [`super::GroupCommit::last_settled`].
+    pub last_settled: Option<Duration>,
     /// Space held on disk, spares included.
     pub disk_bytes: u64,
     /// The last segment that was wanted could not be had.
     pub is_full: bool,
-    pub poison: Option<Unavailable>,
+    /// Why changes are refused for good, if they are.
+    pub ended: Option<Unavailable>,
 }
 
 #[derive(Default)]
@@ -54,12 +59,8 @@ impl Counters {
         }
     }
 
-    pub(super) fn read(
-        &self,
-        waiting_bytes: u64,
-        journal: &dyn Journal,
-        poison: Option<Unavailable>,
-    ) -> Stats {
+    /// The counters, and what the journal says. What waits is for the caller to add.
+    pub(super) fn read(&self, journal: &dyn Journal, ended: Option<Unavailable>) -> Stats {
         Stats {
             groups: self.groups.load(Ordering::Relaxed),
             records: self.records.load(Ordering::Relaxed),
@@ -69,10 +70,12 @@ impl Counters {
             }),
             sync_time: Duration::from_nanos(self.sync_ns.load(Ordering::Relaxed)),
             largest_group_bytes: self.largest_group_bytes.load(Ordering::Relaxed),
-            waiting_bytes,
+            waiting_bytes: 0,
+            oldest_unsettled: None,
+            last_settled: None,
             disk_bytes: journal.disk_bytes(),
-            is_full: journal.is_full() && poison.is_none(),
-            poison,
+            is_full: journal.is_full() && ended.is_none(),
+            ended,
         }
     }
 }

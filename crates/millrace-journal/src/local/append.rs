@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::blocks::{BlockFile, TailBlock};
 use super::draft::Draft;
-use super::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentHeader, end_mark};
+use super::segment::{Segment, SegmentHeader, end_mark};
 use super::{LocalJournal, lock};
 use crate::error::AppendError;
-use crate::frame::{Chain, Frame, Verdict};
+use crate::frame::{Chain, Frame, SEGMENT_HEADER_BYTES, Verdict};
 use crate::fs::File;
 use crate::journal::Journal;
 use crate::position::{Durability, Position, SegmentId};

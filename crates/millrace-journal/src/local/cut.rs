@@ -7,9 +7,10 @@ use bytes::Bytes;
 
 use super::backup::Backups;
 use super::scan::{end_of, search};
-use super::segment::{FileKind, SEGMENT_HEADER_BYTES, SegmentHeader, index_path, segment_path};
-use super::survey::{Corruption, Survey};
-use crate::frame::{Chain, Frame, FrameKind, Prior};
+use super::segment::{FileKind, SegmentHeader, index_path, segment_path};
+use super::survey::Survey;
+use crate::error::Corruption;
+use crate::frame::{Chain, Frame, FrameKind, Prior, SEGMENT_HEADER_BYTES};
 use crate::fs::{File, FileSystem};
 use crate::position::{Epoch, Position, SegmentId};
 

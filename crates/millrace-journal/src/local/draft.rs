@@ -14,7 +14,7 @@ use super::lock;
 use super::scan::Stop;
 use super::segment::SegmentHeader;
 use super::sidecar::{WRITE_BYTES, Writer, push_entry};
-use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame};
+use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind};
 use crate::fs::FileSystem;
 use crate::position::SegmentId;
 use crate::record::{Replayed, records};
@@ -162,13 +162,17 @@ impl Waiting {
 
     /// None if a record is not whole.
     fn add(&mut self, frame: &Frame) -> Option<()> {
+        self.frames += 1;
+        if frame.header.kind == FrameKind::Open {
+            // Its record is the journal's own.
+            return Some(());
+        }
         let body = frame.header.place.offset() + FRAME_HEADER_BYTES as u32;
         let mut added = 0;
         for (start, record) in records(&frame.body).take(frame.header.records as usize) {
             self.push(body + start as u32, record.payload.len() as u32, record.index);
             added += 1;
         }
-        self.frames += 1;
         (added == frame.header.records).then_some(())
     }
 }
@@ -180,7 +184,7 @@ mod tests {
     use bytes::BytesMut;
 
     use super::*;
-    use crate::frame::{FrameKind, Prior};
+    use crate::frame::Prior;
     use crate::fs::{Fault, SimFileSystem};
     use crate::position::Position;
     use crate::record::Record;

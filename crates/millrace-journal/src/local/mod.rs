@@ -40,6 +40,7 @@ mod sealed;
 mod segment;
 mod sidecar;
 mod space;
+mod store;
 mod survey;
 mod unreadable;
 mod zero;
@@ -54,10 +55,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::error::{AppendError, OpenError, ReadError, TruncateError, Unavailable};
-use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, Prior};
+use crate::error::{AppendError, Corruption, OpenError, ReadError, TruncateError, Unavailable};
+use crate::frame::{Chain, Frame, Prior, SEGMENT_HEADER_BYTES};
 use crate::fs::{File, FileSystem};
-use crate::journal::{Journal, Placement, SegmentInfo, Visitor};
+use crate::journal::{Journal, Pinned, Placement, SegmentInfo, Visitor};
+use crate::owner::Owner;
 use crate::position::{Durability, Opened, Position, SegmentId};
 use crate::record::Replayed;
 use ahead::ReadAhead;
@@ -67,15 +69,14 @@ pub use check::{CheckReport, SegmentReport, SidecarState, check};
 pub use cut::Cut;
 use draft::Draft;
 pub use gap::Gap;
-pub use pin::{Pinned, PutFile, segment_file_bytes};
+pub use pin::segment_file_bytes;
 pub use recover::fuzz_recovery;
 use release::Released;
 pub use repair::{RepairReport, repair};
-pub use segment::SEGMENT_HEADER_BYTES;
 use segment::{Segment, Zeroed};
 use sidecar::Sidecar;
 use space::Preparing;
-pub use survey::Corruption;
+pub use store::{LocalStore, Origin, UnownedLocal};
 
 /// Settings of a local journal.
 #[derive(Clone, Copy, Debug)]
@@ -122,8 +123,8 @@ pub struct LocalJournal {
 /// Where DATA frames go. The end of a segment is kept for OPEN frames, so that a journal whose
 /// disk is full to the last byte still starts, many times over.
 fn placement_in(segment_bytes: u32) -> Placement {
-    const LEAST_BYTES: u32 = 2 * FRAME_HEADER_BYTES as u32;
-    let kept_bytes = (segment_bytes / 1024).max(LEAST_BYTES);
+    let least_bytes = 2 * Owner::unnamed(0).frame_bytes();
+    let kept_bytes = (segment_bytes / 1024).max(least_bytes);
     Placement {
         segment_header_bytes: SEGMENT_HEADER_BYTES as u32,
         data_end_bytes: segment_bytes - kept_bytes,
@@ -168,16 +169,16 @@ struct Spare {
 }
 
 impl LocalJournal {
-    /// Opens the journal in `dir`, which is made if need be, shows every record that is kept to
-    /// the visitor, in order, and starts a new epoch. Cuts a torn tail off; refuses to start on
-    /// any other damage.
+    /// Both steps of opening at once, for an owner without a name: [`UnownedLocal::recover`], then
+    /// [`UnownedLocal::start_epoch`].
     pub fn open(
         fs: Arc<dyn FileSystem>,
         dir: &Path,
         options: LocalOptions,
         visitor: &mut dyn FnMut(Replayed<'_>),
     ) -> Result<(Self, Opened), OpenError> {
-        let journal = recover::open(fs, dir, options, visitor)?;
+        let owner = Owner::unnamed(nonce(&*fs));
+        let journal = UnownedLocal::recover(fs, dir, options, visitor)?.start_epoch(&owner)?;
         let opened = journal.opened;
         Ok((journal, opened))
     }
@@ -306,7 +307,7 @@ impl Journal for LocalJournal {
     }
 
     fn pin(&self) -> Option<Pinned> {
-        Some(self.pin_segments())
+        Some(Box::new(self.pin_segments()))
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -340,6 +341,10 @@ impl Journal for LocalJournal {
     fn now(&self) -> Duration {
         self.fs.now()
     }
+}
+
+fn nonce(fs: &dyn FileSystem) -> u128 {
+    u128::from(fs.random()) << 64 | u128::from(fs.random())
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -15,17 +15,14 @@ use std::sync::atomic::Ordering;
 use super::LocalJournal;
 use super::segment::{Segment, SegmentHeader, index_path, segment_path};
 use crate::fs::{BLOCK_BYTES, File, FileSystem, first_block};
+use crate::journal::{Pin, PutFile};
 use crate::position::{Durability, Position, SegmentId};
 
 /// Read at once: a commit may have to wait for it.
 const READ_BYTES: usize = 128 << 10;
 
-/// Gets each file of a copy: its name in the journal's directory, its length and its bytes. A
-/// segment is longer than that: zeros, up to the length that its header tells.
-pub type PutFile<'a> = dyn FnMut(&str, u64, &mut dyn Read) -> io::Result<()> + 'a;
-
-/// A journal as it was at one time. See the module.
-pub struct Pinned {
+/// Segments as they were at one time. See the module.
+pub(super) struct PinnedSegments {
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,
     durability: Durability,
@@ -42,14 +39,14 @@ pub fn segment_file_bytes(start: &[u8]) -> Option<u64> {
 }
 
 impl LocalJournal {
-    pub(super) fn pin_segments(&self) -> Pinned {
+    pub(super) fn pin_segments(&self) -> PinnedSegments {
         let state = self.state();
         let committed =
             |segment: &Arc<Segment>| (Arc::clone(segment), segment.end.load(Ordering::Acquire));
         let segments: VecDeque<_> = state.segments.values().map(committed).collect();
         drop(state);
         let tail = segments.back().map(|(last, end)| Position::new(last.header.segment, *end));
-        Pinned {
+        PinnedSegments {
             fs: Arc::clone(&self.fs),
             dir: self.dir.clone(),
             durability: self.options.durability,
@@ -59,25 +56,19 @@ impl LocalJournal {
     }
 }
 
-impl Pinned {
-    /// The first place that is not in the copy.
-    #[must_use]
-    pub fn tail(&self) -> Position {
+impl Pin for PinnedSegments {
+    fn tail(&self) -> Position {
         self.tail
     }
 
-    /// How many segments the copy has.
-    #[must_use]
-    pub fn segments(&self) -> usize {
+    fn segments(&self) -> usize {
         self.segments.len()
     }
 
-    /// Shows all files, the oldest segment first, and lets go of each once it is through. Of sealed
-    /// segments the sidecar comes first, if there is one by then: without, a start on the copy
-    /// would read the segment.
-    pub fn copy(mut self, put: &mut PutFile<'_>) -> io::Result<()> {
+    fn copy(mut self: Box<Self>, put: &mut PutFile<'_>) -> io::Result<()> {
         while let Some((segment, end)) = self.segments.pop_front() {
             let id = segment.header.segment;
+            // Without its sidecar, a start on the copy would read the segment.
             if !self.segments.is_empty() {
                 self.copy_sidecar(id, put)?;
             }
@@ -86,7 +77,9 @@ impl Pinned {
         }
         Ok(())
     }
+}
 
+impl PinnedSegments {
     fn copy_sidecar(&self, id: SegmentId, put: &mut PutFile<'_>) -> io::Result<()> {
         let file = match self.fs.open(&index_path(&self.dir, id)) {
             Ok(file) => file,

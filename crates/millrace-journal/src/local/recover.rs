@@ -8,7 +8,8 @@
 //! ```
 //! What the search finds decides between torn tail and corruption: see [`super::scan`]. Then a
 //! torn tail is zeroed, what was read is synced (it may be in the page cache only, and the OPEN
-//! frame is about to say that it is durable), and the OPEN frame starts the epoch.
+//! frame is about to say that it is durable). The OPEN frame, which starts an epoch, is a step of
+//! its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,14 +22,15 @@ use super::draft::Draft;
 use super::recovered::Recovered;
 use super::scan::{Stop, begun_at, is_blank, scan, search};
 use super::sealed::replay_sealed;
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, Zeroed, segment_path, temporary_path};
-use super::survey::{Corruption, Found, lock_dir, survey};
+use super::segment::{SegmentHeader, Zeroed, segment_path, temporary_path};
+use super::survey::{Found, lock_dir, survey};
 use super::zero::write_zeros;
-use super::{LocalJournal, LocalOptions, Spare};
-use crate::error::OpenError;
-use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
+use super::{LocalJournal, LocalOptions, Origin, Spare};
+use crate::error::{AppendError, Corruption, OpenError};
+use crate::frame::{Chain, Frame, FrameKind, Prior, SEGMENT_HEADER_BYTES};
 use crate::fs::{File, FileSystem, SimFileSystem, is_out_of_space};
 use crate::journal::{Journal, Visitor};
+use crate::owner::Owner;
 use crate::position::{Durability, Epoch, Position, SegmentId, TornTail};
 use crate::record::Replayed;
 
@@ -42,33 +44,35 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Of a journal without frames.
-    fn empty() -> Self {
+    /// Of a journal without frames, behind `chain`.
+    fn empty(chain: Chain) -> Self {
         let offset = SEGMENT_HEADER_BYTES as u32;
-        let stop = Stop { offset, chain: Chain::default(), frames: 0, records: 0 };
+        let stop = Stop { offset, chain, frames: 0, records: 0 };
         Self { stop, torn_tail: None }
     }
 }
 
-pub(super) fn open(
+/// Recovers the log in `dir`; a new one begins at `origin`, if there is one. Starts no epoch.
+pub(super) fn recover(
     fs: Arc<dyn FileSystem>,
     dir: &Path,
     options: LocalOptions,
+    origin: Option<Origin>,
     visitor: &mut dyn FnMut(Replayed<'_>),
 ) -> Result<LocalJournal, OpenError> {
     check_segment_bytes(options.segment_bytes)?;
     fs.create_dir_all(dir).map_err(OpenError::io("creating the journal directory"))?;
     let lock = lock_dir(&*fs, dir)?;
-    open_locked(fs, dir, options, lock, Epoch::default(), visitor)
+    recover_locked(fs, dir, options, lock, origin, visitor)
 }
 
-/// The same under a lock that is already held, and in an epoch that is later than `latest` too.
-pub(super) fn open_locked(
+/// The same under a lock that is already held.
+pub(super) fn recover_locked(
     fs: Arc<dyn FileSystem>,
     dir: &Path,
     options: LocalOptions,
     lock: Box<dyn Send + Sync>,
-    latest: Epoch,
+    origin: Option<Origin>,
     visitor: &mut dyn FnMut(Replayed<'_>),
 ) -> Result<LocalJournal, OpenError> {
     let mut survey = survey(&*fs, dir)?;
@@ -82,9 +86,14 @@ pub(super) fn open_locked(
         // Before the log is changed: a sidecar that is there again would tell of what is not.
         fs.sync_dir(dir).map_err(OpenError::io("syncing the journal directory"))?;
     }
+    let is_other = |origin: Origin| survey.salt.is_some_and(|salt| salt != origin.salt);
+    if origin.is_some_and(is_other) {
+        return Err(OpenError::OtherLog { path: dir.to_owned() });
+    }
     let is_new = survey.segments.is_empty();
     if is_new {
-        survey.segments.push(create_first(&*fs, dir, options.segment_bytes)?);
+        let origin = origin.unwrap_or_else(|| Origin::new_log(fs.random()));
+        survey.segments.push(create_first(&*fs, dir, options.segment_bytes, origin)?);
     }
 
     let mut show = |record: Replayed<'_>| {
@@ -99,7 +108,7 @@ pub(super) fn open_locked(
     // A segment made a moment ago is not searched: that would read all of it.
     let draft = Draft::new();
     let end = if is_new {
-        End::empty()
+        End::empty(last.header.start)
     } else {
         find_end(last, &survey.spares, &mut |record| {
             draft.add_found(&*fs, dir, &record);
@@ -115,9 +124,7 @@ pub(super) fn open_locked(
         .map_err(OpenError::io("looking at spare segments"))?;
     fs.sync_dir(dir).map_err(OpenError::io("syncing the journal directory"))?;
     let recovered = Recovered { segments: survey.segments, spares, sealed, draft, end };
-    let mut journal = recovered.into_journal(fs, dir, options, lock)?;
-    start_epoch(&mut journal, latest)?;
-    Ok(journal)
+    recovered.into_journal(fs, dir, options, lock)
 }
 
 /// Opens a journal whose first segment has these bytes. Must not panic, whatever they are.
@@ -229,10 +236,13 @@ fn keep_spares(
     Ok(kept)
 }
 
-fn create_first(fs: &dyn FileSystem, dir: &Path, segment_bytes: u32) -> Result<Found, OpenError> {
-    let id = SegmentId(1);
-    let header =
-        SegmentHeader { segment: id, salt: fs.random(), start: Chain::default(), segment_bytes };
+fn create_first(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    segment_bytes: u32,
+    Origin { salt, segment: id, start }: Origin,
+) -> Result<Found, OpenError> {
+    let header = SegmentHeader { segment: id, salt, start, segment_bytes };
     // Named when it is whole, so a first segment with a bad header is always damage.
     let temporary = temporary_path(dir, id, "seg");
     let create = || {
@@ -249,21 +259,27 @@ fn create_first(fs: &dyn FileSystem, dir: &Path, segment_bytes: u32) -> Result<F
 
 /// Appends the OPEN frame of an epoch later than all before and than `latest`. What is before it
 /// was synced, whatever the durability.
-fn start_epoch(journal: &mut LocalJournal, latest: Epoch) -> Result<(), OpenError> {
+pub(super) fn start_epoch(
+    mut journal: LocalJournal,
+    owner: &Owner,
+    latest: Epoch,
+) -> Result<LocalJournal, OpenError> {
     let placement = journal.placement;
-    let (tail, size) = {
+    let (chain, tail, size) = {
         let active = super::lock(&journal.active);
-        (active.tail, active.segment.header.segment_bytes)
+        (active.chain, active.tail, active.segment.header.segment_bytes)
     };
     // A segment of another size than the one asked for is not appended to.
-    let end = tail.plus(FRAME_HEADER_BYTES as u32).offset();
+    let end = tail.plus(owner.frame_bytes()).offset();
     let stays = size == journal.options.segment_bytes && end <= size;
     let place = if stays { tail } else { placement.roll(tail) };
-    let mut header = journal.opened_chain.next(FrameKind::Open, place, Prior::Durable);
+    let mut header = chain.next(FrameKind::Open, place, Prior::Durable);
     header.epoch = header.epoch.max(Epoch(latest.0.saturating_add(1)));
-    let frame = Frame::seal(header, bytes::Bytes::new(), journal.salt);
-    let appended = journal.append(&frame).map_err(io::Error::other);
-    appended.map_err(OpenError::io("starting an epoch"))?;
+    let frame = Frame::open(header, owner, journal.salt);
+    journal.append(&frame).map_err(|error| match error {
+        AppendError::Fenced(epoch) => OpenError::Fenced(epoch),
+        error => OpenError::io("starting an epoch")(io::Error::other(error)),
+    })?;
     if journal.options.durability != Durability::Fsync {
         // What clients are given in this epoch must not be given again in another.
         let active = Arc::clone(&super::lock(&journal.active).segment);
@@ -272,7 +288,7 @@ fn start_epoch(journal: &mut LocalJournal, latest: Epoch) -> Result<(), OpenErro
     journal.opened_chain = frame.chain();
     journal.opened.epoch = header.epoch;
     journal.opened.tail = frame.end();
-    Ok(())
+    Ok(journal)
 }
 
 pub(super) fn check_segment_bytes(bytes: u32) -> Result<(), OpenError> {

@@ -10,10 +10,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::release::Released;
-use super::segment::{SEGMENT_HEADER_BYTES, Segment, index_path, segment_path, temporary_path};
+use super::segment::{Segment, index_path, segment_path, temporary_path};
 use super::space::{NamedFile, Preparing};
 use super::zero::write_zeros;
 use super::{LocalJournal, Removals, lock};
+use crate::frame::SEGMENT_HEADER_BYTES;
 
 /// A segment that could not be removed is tried again no sooner than this.
 const REMOVE_AGAIN_AFTER: Duration = Duration::from_secs(10);

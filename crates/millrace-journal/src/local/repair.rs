@@ -19,22 +19,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::LocalOptions;
 use super::backup::Backups;
 use super::check::{CheckReport, check_survey};
 use super::cut::{Cut, cut_at, segments_from, write_epoch};
 use super::gap::{Gap, plan};
-use super::recover::{check_segment_bytes, open_locked};
+use super::recover::{check_segment_bytes, recover_locked, start_epoch};
 use super::salt::find_salt;
 use super::scan::{end_of, search};
-use super::segment::{
-    SEGMENT_HEADER_BYTES, SegmentHeader, index_path, segment_path, temporary_path,
-};
-use super::survey::{Corruption, Found, Survey, lock_dir, survey};
+use super::segment::{SegmentHeader, index_path, segment_path, temporary_path};
+use super::survey::{Found, Survey, lock_dir, survey};
 use super::unreadable::blank;
-use crate::error::OpenError;
-use crate::frame::{Chain, FrameHeader, Verdict};
+use super::{LocalOptions, nonce};
+use crate::error::{Corruption, OpenError};
+use crate::frame::{Chain, FrameHeader, SEGMENT_HEADER_BYTES, Verdict};
 use crate::fs::{BLOCK_BYTES, File, FileSystem};
+use crate::owner::Owner;
 use crate::position::{Epoch, SegmentId};
 
 /// More starts than this in the segments that are missing at the end are not reckoned with: each
@@ -108,7 +107,9 @@ pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenE
                 Ok(()) => LocalOptions { segment_bytes, ..usual },
                 Err(_) => usual,
             };
-            open_locked(fs, dir, options, lock, latest, &mut |_| {})?;
+            let owner = Owner::unnamed(nonce(&*disk));
+            let journal = recover_locked(fs, dir, options, lock, None, &mut |_| {})?;
+            start_epoch(journal, &owner, latest)?;
         }
     }
     let Repair { headers, missing, lengthened, gaps, backups, .. } = repair;

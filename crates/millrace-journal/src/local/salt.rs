@@ -5,8 +5,11 @@ use std::path::Path;
 
 use super::cut::segments_from;
 use super::scan::{fit, search};
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_path};
-use crate::frame::{Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, fitting_salt};
+use super::segment::{SegmentHeader, segment_path};
+use crate::frame::{
+    Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEGMENT_HEADER_BYTES,
+    fitting_salt,
+};
 use crate::fs::{File, FileSystem};
 use crate::position::{Position, SegmentId};
 

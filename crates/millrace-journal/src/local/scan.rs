@@ -17,12 +17,14 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::segment::SegmentHeader;
 use crate::frame::{
-    Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, Verdict, is_intact,
+    Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEGMENT_HEADER_BYTES, Verdict,
+    is_intact,
 };
 use crate::fs::{BLOCK_BYTES, File};
 use crate::journal::Visitor;
+use crate::owner::Owner;
 use crate::position::{Epoch, Position, SegmentId};
 use crate::record::{Replayed, records};
 
@@ -74,11 +76,14 @@ pub(super) fn scan(
     let mut stop = Stop { offset, chain: header.start, frames: 0, records: 0 };
     while let Some((frame, bytes, chain)) = next_frame(&mut window, header, &stop)? {
         let body = bytes.get(FRAME_HEADER_BYTES..).unwrap_or_default();
-        let is_gap = frame.kind == FrameKind::Gap;
-        if !is_gap && !fit(body, frame.records) {
+        if frame.kind != FrameKind::Gap && !fit(body, frame.records) {
             break;
         }
-        let whole = if is_gap { count_whole(body, frame.records) } else { frame.records };
+        let whole = match frame.kind {
+            FrameKind::Open => 0,
+            FrameKind::Data => frame.records,
+            FrameKind::Gap => count_whole(body, frame.records),
+        };
         stop = Stop {
             offset: stop.offset + frame.length,
             chain,
@@ -90,6 +95,21 @@ pub(super) fn scan(
         }
     }
     Ok(stop)
+}
+
+/// The owner that the last OPEN frame of a segment names.
+pub(super) fn owner_in(file: &dyn File, header: &SegmentHeader) -> io::Result<Option<Owner>> {
+    let mut window = Window::new(file, u64::MAX)?;
+    let offset = SEGMENT_HEADER_BYTES as u32;
+    let mut stop = Stop { offset, chain: header.start, frames: 0, records: 0 };
+    let mut owner = None;
+    while let Some((frame, bytes, chain)) = next_frame(&mut window, header, &stop)? {
+        if frame.kind == FrameKind::Open {
+            owner = bytes.get(FRAME_HEADER_BYTES..).and_then(Owner::decode);
+        }
+        stop = Stop { offset: stop.offset + frame.length, chain, ..stop };
+    }
+    Ok(owner)
 }
 
 /// Where a segment's chain ends.
@@ -228,6 +248,10 @@ pub(super) fn whole_in_front(body: &[u8]) -> u32 {
 }
 
 fn show_records(body: &[u8], frame: &FrameHeader, visitor: &mut Visitor<'_>) -> ControlFlow<()> {
+    if frame.kind == FrameKind::Open {
+        // Its record is the journal's own.
+        return ControlFlow::Continue(());
+    }
     let start = frame.place.plus(FRAME_HEADER_BYTES as u32);
     // Only a gap may have records that cannot be told apart. The log goes on behind it.
     for (offset, record) in records(body).take(frame.records as usize) {

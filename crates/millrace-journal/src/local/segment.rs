@@ -16,11 +16,10 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::frame::{Chain, FRAME_HEADER_BYTES};
+use crate::frame::{Chain, FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use crate::fs::{BLOCK_BYTES, File};
 use crate::position::SegmentId;
 
-pub const SEGMENT_HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"MRSG";
 static ZEROS: [u8; FRAME_HEADER_BYTES + BLOCK_BYTES] = [0; FRAME_HEADER_BYTES + BLOCK_BYTES];
 const VERSION: u32 = 1;

@@ -7,27 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::scan::{Stop, begun_at};
-use super::segment::{FileKind, SEGMENT_HEADER_BYTES, SegmentHeader, segment_path};
+use super::segment::{FileKind, SegmentHeader, segment_path};
 use super::sidecar::Sidecar;
-use crate::error::OpenError;
-use crate::frame::Chain;
+use crate::error::{Corruption, OpenError};
+use crate::frame::{Chain, SEGMENT_HEADER_BYTES};
 use crate::fs::{File, FileSystem};
 use crate::position::{Position, SegmentId};
-
-/// Damage that is not the trace of a crash, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("journal is corrupt: segment {segment} offset {offset}: {reason}")]
-pub struct Corruption {
-    pub segment: SegmentId,
-    pub offset: u32,
-    pub reason: String,
-}
-
-impl Corruption {
-    pub(super) fn at(segment: SegmentId, offset: u32, reason: impl fmt::Display) -> Self {
-        Self { segment, offset, reason: reason.to_string() }
-    }
-}
 
 /// The files of a journal, before any frame is read.
 pub(super) struct Survey {

@@ -237,6 +237,12 @@ pub(crate) fn of_broker(error: BrokerError) -> ApiError {
             over_limit("The maximum number of in flight messages is reached for the queue.")
         }
         error if error.is_backlog() => modelled("RequestThrottled", 403, "Rate exceeded."),
+        error if error.is_outcome_unknown() => {
+            warn_once_a_second(&error);
+            ApiError::service_unavailable(
+                "The service did not store the change in time. The outcome is unknown.",
+            )
+        }
         BrokerError::Unavailable(reason) => {
             warn_once_a_second(&reason);
             ApiError::service_unavailable("The service cannot store changes at the moment.")

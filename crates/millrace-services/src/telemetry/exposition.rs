@@ -36,8 +36,18 @@ impl Server {
         let help = "1 while no further segment can be had: sends are refused";
         Series::new("millrace_journal_full", help).gauge(encoder, u64::from(stats.is_full))?;
         let help = "1 after a failed write or sync: no change is accepted until a restart";
-        Series::new("millrace_journal_poisoned", help)
-            .gauge(encoder, u64::from(stats.poison.is_some()))?;
+        Series::new("millrace_journal_poisoned", help).gauge(
+            encoder,
+            u64::from(stats.ended.as_ref().is_some_and(|end| end.needs_restart())),
+        )?;
+        let help = "Age of the oldest change that waits for its commit, 0 if none does";
+        let waiting = stats.oldest_unsettled.unwrap_or_default();
+        Series::seconds("millrace_journal_oldest_waiting_age", help)
+            .gauge(encoder, waiting.as_secs())?;
+        if let Some(age) = stats.last_settled {
+            Series::seconds("millrace_journal_last_commit_age", "Time since the latest commit")
+                .gauge(encoder, age.as_secs())?;
+        }
         encode_syncs(encoder, &stats)
     }
 

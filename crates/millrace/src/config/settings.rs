@@ -62,6 +62,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     number("limits.memory_bytes", "0", 0, 1 << 50),
     // SQS: 120,000 messages in flight, developer guide "Message quotas".
     number("limits.in_flight", "120000", 1, MANY),
+    seconds("limits.commit_wait_seconds", "10", 1, 3600),
     truth("limits.recreate_cool_down", "false"),
     truth("limits.purge_cool_down", "false"),
     number("metrics.top_queues", "100", 0, 100_000),
