@@ -21,7 +21,7 @@ use crate::authorize::{Context, authorize};
 use crate::cloudwatch::{CloudWatch, Minute, Monitor};
 use crate::gzip::{self, Inflated, Inflater};
 use crate::principal::{Caller, Principal};
-use crate::service::{AwsService, Boxed, Call, unknown_action};
+use crate::service::{Action, AwsService, Boxed, Call};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::table::{Branch, Found, Row, Table};
@@ -328,20 +328,22 @@ impl Services {
 
 /// Answers a request for an action of a service: reads it, finds the resource, authorizes the
 /// caller, and calls the handler. There is no other way to a handler.
-pub(crate) async fn serve<S: AwsService>(
-    service: &S,
-    index: usize,
-    call: &Call<'_>,
-    mut parameters: Parameters<'_>,
-) -> Result<Response, ApiError> {
-    let action = S::ACTIONS.get(index).ok_or_else(|| unknown_action(call.target))?;
-    let input = service.decode(call, &mut parameters)?;
-    let resource = service.find(action.names, call, &input)?;
-    let Caller { principal, region, .. } = call.caller;
-    authorize(principal, &action.permission, resource.as_ref(), Context { region })
-        .map_err(|error| S::denied(action, error))?;
-    let answer = service.act(call, &input, resource).await?;
-    Ok(service.encode(call, answer))
+pub(crate) fn serve<'a, S: AwsService>(
+    service: &'a S,
+    action: &'static Action<S>,
+    call: &'a Call<'a>,
+    mut parameters: Parameters<'a>,
+) -> Boxed<'a, Result<Response, ApiError>> {
+    // A block, as a function that is async would have room for its parameters twice.
+    Box::pin(async move {
+        let input = service.decode(call, &mut parameters)?;
+        let resource = service.find(action.names, call, &input)?;
+        let Caller { principal, region, .. } = call.caller;
+        authorize(principal, &action.permission, resource.as_ref(), Context { region })
+            .map_err(|error| S::denied(action, error))?;
+        let answer = service.act(call, &input, resource).await?;
+        Ok(service.encode(call, answer))
+    })
 }
 
 /// The answer to a request that asks for no action, or by a method that is not for actions.

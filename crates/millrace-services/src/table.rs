@@ -121,8 +121,9 @@ impl Table {
     /// The action that a request asks for.
     pub(crate) fn find(&self, target: &Target<'_>) -> Option<Found<'_>> {
         let (first, row) = self.row(target.service)?;
+        let action = &*target.action;
         // One after the other: most differ in their length already.
-        let index = row.actions.iter().position(|name| *name == target.action)?;
+        let index = row.actions.iter().position(|name| *name == action)?;
         let name = row.actions.get(index)?;
         Some(Found { row, name, number: first + index, index })
     }
@@ -152,7 +153,10 @@ impl<S: AwsService> Handler for Arc<S> {
         call: &'a Call<'a>,
         parameters: Parameters<'a>,
     ) -> Boxed<'a, Result<Response, ApiError>> {
-        Box::pin(serve(&**self, index, call, parameters))
+        match S::ACTIONS.get(index) {
+            Some(action) => serve(&**self, action, call, parameters),
+            None => Box::pin(std::future::ready(Err(unknown_action(call.target)))),
+        }
     }
 
     fn unknown_action(&self, target: &Target<'_>, parameters: &Parameters<'_>) -> ApiError {

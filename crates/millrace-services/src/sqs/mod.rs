@@ -151,17 +151,15 @@ impl AwsService for Sqs {
         parameters: &'a mut Parameters<'_>,
     ) -> Result<sqs::Action<'a>, ApiError> {
         let target = call.target;
-        let input = match target.protocol {
-            Protocol::Json => decode_json(&target.action, call.request.body)?,
+        match target.protocol {
+            Protocol::Json => decode_json(&target.action, call.request.body),
             // Signed for SQS, to the path of another service.
-            Protocol::Cbor => return Err(ApiError::unknown_operation()),
+            Protocol::Cbor => Err(ApiError::unknown_operation()),
             Protocol::Query | Protocol::QueryAsJson => {
                 check_query_action(target)?;
-                decode_query(&target.action, parameters)?
+                decode_query(&target.action, parameters)
             }
-        };
-        trace::asked(call.span, &input);
-        Ok(input)
+        }
     }
 
     fn find(
@@ -170,6 +168,7 @@ impl AwsService for Sqs {
         call: &Call<'_>,
         input: &sqs::Action<'_>,
     ) -> Result<Option<Arc<SharedQueue>>, ApiError> {
+        trace::asked(call.span, input);
         let queue = match names {
             Names::Nothing => return Ok(None),
             Names::QueueByUrl => {
