@@ -329,7 +329,7 @@ impl Broker {
             let bytes = RECORD_HEADER_BYTES + QueueDeletedRecord::INDEX_BYTES;
             let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
             let mut records = Records::default();
-            self.maintenance.free(state.queue.end(&mut records));
+            self.maintenance.free(state.queue.delete_queue(&mut records));
             let records = journal_records(&records);
             let ticket = self.log.append(reservation, &records, &mut Vec::new());
             state.latest = Some(ticket);
