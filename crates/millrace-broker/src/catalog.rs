@@ -236,7 +236,7 @@ impl Catalog {
             let bytes = RECORD_HEADER_BYTES + QueueDeletedRecord::INDEX_BYTES;
             let reservation = queue.common.log.reserve(bytes, Purpose::Reclaim)?;
             let mut records = Records::default();
-            queue.common.free(state.queue.end(&mut records));
+            queue.common.free(state.queue.delete_queue(&mut records));
             let records = journal_records(&records);
             let ticket = queue.common.log.append(reservation, &records, &mut Vec::new());
             state.latest = Some(ticket);

@@ -127,8 +127,8 @@ impl Replay {
         }
     }
 
-    /// A record tells of that time.
-    pub(crate) fn saw(&mut self, at: Timestamp) {
+    /// Notes a time that a record names.
+    pub(crate) fn note_time(&mut self, at: Timestamp) {
         self.latest = self.latest.max(at);
     }
 
@@ -144,7 +144,7 @@ impl Replay {
 
     /// Changes a queue, if it is there.
     pub(crate) fn change(&mut self, id: QueueId, at: Timestamp, change: impl FnOnce(&mut Queue)) {
-        self.saw(at);
+        self.note_time(at);
         if let Some(partial) = self.queues.get_mut(&id) {
             change(&mut partial.queue);
         }
@@ -176,7 +176,7 @@ impl Replay {
     /// relocated, too.
     pub(crate) fn define(&mut self, definition: Definition, position: Option<u64>) {
         let modified = Timestamp(definition.modified_ms);
-        self.saw(modified);
+        self.note_time(modified);
         let id = definition.queue_id();
         // A repaired journal may have lost that the earlier queue of this name was deleted.
         if let Some(earlier) = self.names.insert(definition.key(), id).filter(|other| *other != id)

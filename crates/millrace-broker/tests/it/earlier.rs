@@ -2,15 +2,20 @@
 
 use std::fmt::Write;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_broker::{Browse, BrowseCursor, BrowseFilter, Outgoing, Shards};
 use millrace_core::{Clock, MessageId, QueueKey, Timestamp};
-use millrace_journal::{GroupCommit, RealFileSystem};
+use millrace_engine::record;
+use millrace_journal::{
+    GroupCommit, GroupOptions, LocalJournal, LocalOptions, Purpose, RealFileSystem, Record,
+    Replayed, SimFileSystem,
+};
 
-use crate::support::{content, message, open_at, run};
+use crate::support::{ANY, content, create, fill_segments, key, message, open, open_at, run};
 
 /// Of version 0.1.0, as its last message was sent.
 const STORED_AT: Timestamp = Timestamp(1795751770380);
@@ -111,4 +116,76 @@ fn receipt_handles_and_deduplication_ids_of_the_first_version_count() {
     assert_eq!(jobs.counts().in_flight, jobs_before.in_flight - 1);
     assert_ne!(accepted[0].id, MessageId::from_random(7), "it was sent already");
     assert_eq!(orders.counts(), orders_before);
+}
+
+/// Index part and payload of each record.
+fn records(log: &GroupCommit) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut places = Vec::new();
+    for segment in log.segments() {
+        let mut visit = |record: Replayed<'_>| {
+            places.push((record.position, record.record_len));
+            ControlFlow::Continue(())
+        };
+        log.replay_segment(segment.id, &mut visit).unwrap();
+    }
+    let read = places.into_iter().map(|(position, len)| log.read(position, len).unwrap());
+    read.map(|record| (record.index().to_vec(), record.payload().to_vec())).collect()
+}
+
+/// The index part as it was written before contents had versions.
+fn before_versions(index: &[u8]) -> Vec<u8> {
+    match index {
+        [16, 0, fields @ ..] => [&[1], fields].concat(),
+        [17, 0, fields @ ..] => [&[10], fields].concat(),
+        index => index.to_vec(),
+    }
+}
+
+#[test]
+fn messages_of_before_contents_had_versions_are_relocated_and_read() {
+    let fs = Arc::new(SimFileSystem::new(1));
+    let (log, broker) = open(fs.clone(), Path::new("/new"));
+    let queue = create(&log, &broker, "q");
+    for body in ["a", "bc"] {
+        run(&log, queue.send(&[message(body, &content(body))])).unwrap();
+    }
+    let old = records(&log).into_iter().map(|(index, payload)| (before_versions(&index), payload));
+    let old: Vec<_> = old.collect();
+    assert_eq!(old.iter().filter(|(index, _)| index[0] == 1).count(), 2);
+    let options = LocalOptions { segment_bytes: 64 << 10, ..LocalOptions::default() };
+    let (journal, _) =
+        LocalJournal::open(fs.clone(), Path::new("/old"), options, &mut |_| {}).unwrap();
+    let before = GroupCommit::new(Box::new(journal), GroupOptions::default());
+    let all: Vec<_> = old.iter().map(|(index, payload)| Record { index, payload }).collect();
+    let bytes = all.iter().map(Record::encoded_bytes).sum();
+    before.append(before.reserve(bytes, Purpose::Store).unwrap(), &all, &mut Vec::new());
+    before.close();
+    drop(before);
+
+    let (log, broker) = open(fs.clone(), Path::new("/old"));
+    let first = log.segments()[0].id;
+    let filler = fill_segments(&log, &broker);
+    run(&log, broker.catalog().delete_queue(&filler)).unwrap();
+    for _ in 0..100 {
+        broker.maintain();
+        while log.commit_step() {}
+    }
+    assert!(log.segments()[0].id > first);
+    let relocated: Vec<_> = records(&log)
+        .iter()
+        .filter_map(|(index, _)| match record::Record::decode(index).unwrap() {
+            record::Record::Relocated(_) => Some(index[0]),
+            _ => None,
+        })
+        .collect();
+    broker.close();
+    drop((filler, broker, log));
+
+    assert_eq!(relocated, [17, 17]);
+    let (log, broker) = open(fs, Path::new("/old"));
+    let queue = broker.catalog().queue_by_key(&key("q")).unwrap();
+    let received = run(&log, queue.receive(&ANY)).unwrap();
+    let mut bodies: Vec<_> = received.iter().map(|received| received.content.body()).collect();
+    bodies.sort_unstable();
+    assert_eq!(bodies, [&b"a"[..], b"bc"]);
 }

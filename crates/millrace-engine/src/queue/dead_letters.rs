@@ -128,7 +128,7 @@ impl<'a> MovedRecord<'a, MovedSlots<'a>> {
     }
 
     pub(crate) fn replay(&self, replay: &mut Replay) {
-        replay.saw(self.at);
+        replay.note_time(self.at);
         replay.change_both(self.from, self.to, |from, mut to| {
             if let Some(to) = &mut to {
                 to.replay_taken(self.slots);

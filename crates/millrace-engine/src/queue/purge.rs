@@ -22,7 +22,7 @@ impl Queue {
 
     /// Drops all that the queue holds: it is deleted. Returns the queue as it was, as
     /// [`Queue::purge`] does.
-    pub fn end(&mut self, records: &mut Records<'_>) -> Queue {
+    pub fn delete_queue(&mut self, records: &mut Records<'_>) -> Queue {
         QueueDeletedRecord { queue: self.id }.write(records);
         self.emptied()
     }

@@ -159,7 +159,7 @@ impl<'a> RelocatedRecord<'a> {
 
     pub(crate) fn replay(&self, replay: &mut Replay, position: u64, record_len: u32) {
         let message = &self.message;
-        replay.saw(message.sent.max(self.last_received));
+        replay.note_time(message.sent.max(self.last_received));
         replay.queue(message.queue, message.kind).replay_relocated(self, position, record_len);
     }
 }

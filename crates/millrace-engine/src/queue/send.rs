@@ -162,7 +162,7 @@ impl<'a> SentRecord<'a> {
     }
 
     pub(crate) fn replay(&self, replay: &mut Replay, position: u64, record_len: u32) {
-        replay.saw(self.sent);
+        replay.note_time(self.sent);
         replay.queue(self.queue, self.kind).replay_sent(self, position, record_len);
     }
 }

@@ -163,7 +163,7 @@ impl Broker {
     pub(crate) fn delete_queue(&mut self, queue: usize) {
         let mut member = self.members.remove(queue);
         let mut records = Records::default();
-        member.queue.end(&mut records);
+        member.queue.delete_queue(&mut records);
         self.journal.append(&records);
     }
 
