@@ -21,10 +21,10 @@ use crate::authorize::{Context, authorize};
 use crate::cloudwatch::{CloudWatch, Minute, Monitor};
 use crate::gzip::{self, Inflated, Inflater};
 use crate::principal::{Caller, Principal};
-use crate::service::{Action, AwsService, Boxed, Call};
+use crate::service::{AwsService, Call, unknown_action};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
-use crate::table::{Branch, Found, Row, Table};
+use crate::table::{Branch, Found, Row, Server, Table};
 use crate::telemetry::{ActionCounts, MetricsOptions, RequestCounts, Sources, Telemetry};
 use crate::welcome;
 
@@ -97,7 +97,7 @@ impl Services {
         let inflater = Inflater::new(monitor.store().memory_limits().waiting_bytes);
         // A new service is a line here, and its folder.
         let mut rows =
-            vec![Row::of(sqs.clone()), Row::of(cloudwatch.clone()), Row::of(Arc::new(Sts))];
+            vec![Row::of_sqs(sqs.clone()), Row::of(cloudwatch.clone()), Row::of(Arc::new(Sts))];
         rows.extend(further.rows);
         let requests = Arc::new(RequestCounts::new(&rows));
         let sources = Sources {
@@ -253,8 +253,11 @@ impl Services {
                     request_id,
                     span: &span,
                 };
-                let answer = match self.begin(found.as_ref(), &call, parameters) {
-                    Ok(answer) => answer.await,
+                let answer = match self.checked(found, &call, &parameters) {
+                    Ok(Found { row, index, .. }) => match &row.service {
+                        Server::Sqs(sqs) => serve(&**sqs, index, &call, parameters).await,
+                        Server::Any(service) => service.call(index, &call, parameters).await,
+                    },
                     Err(error) => Err(error),
                 };
                 let mut response = answer.unwrap_or_else(|error| refusal(&call, &error));
@@ -286,17 +289,17 @@ impl Services {
         }
     }
 
-    /// Begins to answer, if the table has the action and the body is not too large.
-    fn begin<'a>(
+    /// The action, if the table has it and the body is not too large for its service.
+    fn checked<'t>(
         &self,
-        found: Option<&'a Found<'_>>,
-        call: &'a Call<'a>,
-        parameters: Parameters<'a>,
-    ) -> Result<Boxed<'a, Result<Response, ApiError>>, ApiError> {
-        let found = found.ok_or_else(|| self.table.unknown_action(call.target, &parameters))?;
+        found: Option<Found<'t>>,
+        call: &Call<'_>,
+        parameters: &Parameters<'_>,
+    ) -> Result<Found<'t>, ApiError> {
+        let found = found.ok_or_else(|| self.table.unknown_action(call.target, parameters))?;
         match found.row.body_bytes_max.filter(|limit| call.request.body.len() > *limit) {
             Some(limit) => Err(gzip::too_large(limit)),
-            None => Ok(found.call(call, parameters)),
+            None => Ok(found),
         }
     }
 
@@ -328,22 +331,20 @@ impl Services {
 
 /// Answers a request for an action of a service: reads it, finds the resource, authorizes the
 /// caller, and calls the handler. There is no other way to a handler.
-pub(crate) fn serve<'a, S: AwsService>(
-    service: &'a S,
-    action: &'static Action<S>,
-    call: &'a Call<'a>,
-    mut parameters: Parameters<'a>,
-) -> Boxed<'a, Result<Response, ApiError>> {
-    // A block, as a function that is async would have room for its parameters twice.
-    Box::pin(async move {
-        let input = service.decode(call, &mut parameters)?;
-        let resource = service.find(action.names, call, &input)?;
-        let Caller { principal, region, .. } = call.caller;
-        authorize(principal, &action.permission, resource.as_ref(), Context { region })
-            .map_err(|error| S::denied(action, error))?;
-        let answer = service.act(call, &input, resource).await?;
-        Ok(service.encode(call, answer))
-    })
+pub(crate) async fn serve<S: AwsService>(
+    service: &S,
+    index: usize,
+    call: &Call<'_>,
+    mut parameters: Parameters<'_>,
+) -> Result<Response, ApiError> {
+    let action = S::ACTIONS.get(index).ok_or_else(|| unknown_action(call.target))?;
+    let input = service.decode(call, &mut parameters)?;
+    let resource = service.find(action.names, call, &input)?;
+    let Caller { principal, region, .. } = call.caller;
+    authorize(principal, &action.permission, resource.as_ref(), Context { region })
+        .map_err(|error| S::denied(action, error))?;
+    let answer = service.act(call, &input, resource).await?;
+    Ok(service.encode(call, answer))
 }
 
 /// The answer to a request that asks for no action, or by a method that is not for actions.

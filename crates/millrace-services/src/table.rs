@@ -12,13 +12,21 @@ use millrace_wire::{ApiError, Judgement, Request, Response};
 
 use crate::dispatch::serve;
 use crate::service::{AwsService, Boxed, Call, unknown_action};
+use crate::sqs::Sqs;
 
 /// A service that is served.
 pub(crate) struct Row {
     pub metadata: &'static ServiceMetadata,
     pub actions: Box<[&'static str]>,
     pub body_bytes_max: Option<usize>,
-    service: Arc<dyn Handler>,
+    pub service: Server,
+}
+
+/// The service of a row.
+pub(crate) enum Server {
+    /// The one whose requests are hot: it answers without an allocation.
+    Sqs(Arc<Sqs>),
+    Any(Arc<dyn Handler>),
 }
 
 /// An action in the table.
@@ -28,7 +36,8 @@ pub(crate) struct Found<'t> {
     pub name: &'static str,
     /// Its place among all actions of all services.
     pub number: usize,
-    index: usize,
+    /// Its place in the row.
+    pub index: usize,
 }
 
 /// Requests that are for no service of AWS.
@@ -54,7 +63,7 @@ pub(crate) struct Table {
 }
 
 /// A service whose types are erased.
-trait Handler: Send + Sync {
+pub(crate) trait Handler: Send + Sync {
     fn call<'a>(
         &'a self,
         index: usize,
@@ -67,23 +76,27 @@ trait Handler: Send + Sync {
 
 impl Row {
     pub(crate) fn of<S: AwsService>(service: Arc<S>) -> Row {
+        Row::with::<S>(Server::Any(Arc::new(service)))
+    }
+
+    pub(crate) fn of_sqs(sqs: Arc<Sqs>) -> Row {
+        Row::with::<Sqs>(Server::Sqs(sqs))
+    }
+
+    fn with<S: AwsService>(service: Server) -> Row {
         Row {
             metadata: S::METADATA,
             actions: S::ACTIONS.iter().map(|action| action.name).collect(),
             body_bytes_max: S::BODY_BYTES_MAX,
-            service: Arc::new(service),
+            service,
         }
     }
-}
 
-impl Found<'_> {
-    /// Answers a request for the action, if its caller may ask for it.
-    pub(crate) fn call<'a>(
-        &'a self,
-        call: &'a Call<'a>,
-        parameters: Parameters<'a>,
-    ) -> Boxed<'a, Result<Response, ApiError>> {
-        self.row.service.call(self.index, call, parameters)
+    fn unknown_action(&self, target: &Target<'_>, parameters: &Parameters<'_>) -> ApiError {
+        match &self.service {
+            Server::Sqs(sqs) => Handler::unknown_action(sqs, target, parameters),
+            Server::Any(service) => service.unknown_action(target, parameters),
+        }
     }
 }
 
@@ -135,7 +148,7 @@ impl Table {
         parameters: &Parameters<'_>,
     ) -> ApiError {
         match self.row(target.service) {
-            Some((_, row)) => row.service.unknown_action(target, parameters),
+            Some((_, row)) => row.unknown_action(target, parameters),
             None => unknown_action(target),
         }
     }
@@ -153,10 +166,7 @@ impl<S: AwsService> Handler for Arc<S> {
         call: &'a Call<'a>,
         parameters: Parameters<'a>,
     ) -> Boxed<'a, Result<Response, ApiError>> {
-        match S::ACTIONS.get(index) {
-            Some(action) => serve(&**self, action, call, parameters),
-            None => Box::pin(std::future::ready(Err(unknown_action(call.target)))),
-        }
+        Box::pin(serve(&**self, index, call, parameters))
     }
 
     fn unknown_action(&self, target: &Target<'_>, parameters: &Parameters<'_>) -> ApiError {
