@@ -4,7 +4,7 @@
 //! A connection is a stranger's until the service has let its caller in. Strangers together have at
 //! most half; when they hold more, or all connections together hold more than there is, a stranger
 //! is cut off: first the oldest of those that have sent much, then the oldest that has not, and last
-//! those that have sent a head with a known key. So a new connection always gets in, and has time
+//! those that have sent a head with a known key; but these before the latest connections. So a new connection always gets in, and has time
 //! to prove its caller.
 //!
 //! Connections that were let in are never cut off for others. They have at most three quarters, and
@@ -24,6 +24,10 @@ use millrace_core::may_take;
 use millrace_wire::Tenant;
 
 use crate::clock::{Alarm, lock};
+
+/// So many of the latest connections are spared if another stranger can go: they have had no time
+/// yet to send a head.
+const NEWCOMERS: u64 = 16;
 
 /// A stranger that has sent more than this has sent much.
 const MUCH_BYTES: usize = 32 * 1024;
@@ -155,8 +159,19 @@ impl ConnectionMemory {
 
     /// Cuts off the stranger that is the first to go; false if there is none.
     pub(crate) fn cut_a_stranger(&self) -> bool {
-        let first = lock(&self.strangers).pop_first();
-        first.inspect(|(_, stranger)| stranger.cut()).is_some()
+        self.take_first().inspect(|stranger| stranger.cut()).is_some()
+    }
+
+    /// Takes out the stranger that is the first to go.
+    fn take_first(&self) -> Option<Arc<Share>> {
+        let mut strangers = lock(&self.strangers);
+        let (&first, _) = strangers.first_key_value()?;
+        let (rank, number) = first;
+        let is_newcomer =
+            rank == Rank::SentLittle && number.saturating_add(NEWCOMERS) >= self.next.load(Relaxed);
+        let claimed = strangers.range((Rank::Claimed, 0)..).next().map(|(place, _)| *place);
+        let place = claimed.filter(|_| is_newcomer).unwrap_or(first);
+        strangers.remove(&place)
     }
 
     fn held_by(&self, tenant: Tenant) -> Arc<Held> {
@@ -171,8 +186,8 @@ impl ConnectionMemory {
     /// Cuts off strangers until the others have room.
     fn make_room(&self) {
         while self.is_crowded() {
-            let Some((_, oldest)) = lock(&self.strangers).pop_first() else { return };
-            oldest.cut();
+            let Some(first) = self.take_first() else { return };
+            first.cut();
         }
     }
 }
@@ -436,6 +451,7 @@ mod tests {
         let memory = ConnectionMemory::new(6 * MUCH_BYTES, usize::MAX);
         let [claimed, little, much] = [(); 3].map(|()| memory.admit(100).unwrap());
         claimed.set_claimed();
+        memory.next.store(100, Relaxed);
         assert!(claimed.grow(MUCH_BYTES) && much.grow(MUCH_BYTES + 1));
         let are_cut = || [&claimed, &little, &much].map(|share| share.is_cut());
 
@@ -444,6 +460,7 @@ mod tests {
         let next = memory.admit(MUCH_BYTES).unwrap();
         assert_eq!(are_cut(), [false, true, true]);
 
+        memory.next.store(200, Relaxed);
         let based = memory.admit(100).unwrap();
         assert!(based.grow(MUCH_BYTES / 2));
         based.set_base();
@@ -454,6 +471,23 @@ mod tests {
         }
         assert!(lock(&memory.strangers).is_empty());
         assert_eq!(memory.held_bytes.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_newcomer_is_spared_where_one_with_a_known_key_can_go() {
+        let memory = ConnectionMemory::new(1_000, usize::MAX);
+        let claimed = [(); 5].map(|()| {
+            let share = memory.admit(100).unwrap();
+            share.set_claimed();
+            share
+        });
+
+        let newcomer = memory.admit(100).unwrap();
+
+        assert!(!newcomer.is_cut() && claimed[0].is_cut() && !claimed[1].is_cut());
+        memory.next.store(100, Relaxed);
+        assert!(claimed[1].grow(100));
+        assert!(newcomer.is_cut(), "it had its time");
     }
 
     #[test]
