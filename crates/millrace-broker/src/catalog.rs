@@ -38,7 +38,7 @@ pub type OnDelete = Box<dyn Fn(&SharedQueue) + Send + Sync>;
 #[derive(Default)]
 struct Maps {
     by_key: BTreeMap<QueueKey, Arc<SharedQueue>>,
-    /// Those of a shard stand together.
+    /// The queues of a shard are next to each other.
     by_id: BTreeMap<QueueId, Arc<SharedQueue>>,
     /// By key as well, but found without building one.
     by_parts: hashbrown::HashMap<QueueKey, Arc<SharedQueue>>,

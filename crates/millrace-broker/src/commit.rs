@@ -50,7 +50,7 @@ pub async fn commit_driver<P: Future<Output = ()>>(pause: impl Fn() -> P) {
     }
 }
 
-/// What a driver serves.
+/// The waits and journals that a driver serves.
 struct Runtime {
     driver: Waker,
     /// One for each journal that a task of the runtime has waited for.
@@ -114,7 +114,7 @@ impl Commits {
         }
     }
 
-    /// Called by whoever commits, after each commit.
+    /// Called by the committing thread after each commit.
     fn committed(&self) {
         let settled = lock(&self.shared).settled(&self.log);
         settled.into_iter().for_each(Waker::wake);
@@ -229,7 +229,7 @@ impl WaitState {
     }
 }
 
-/// Whether a commit of any journal that is due is better put off: see
+/// Returns true if a journal has a commit due that is better put off: see
 /// [`GroupCommit::is_gathering`].
 fn is_gathering(seen: &mut SmallVec<[u32; 4]>) -> bool {
     RUNTIME.with_borrow(|runtime| {
@@ -283,7 +283,7 @@ impl Drop for LeaveOnDrop {
             lock(&commits.of_runtimes).retain(|other| !Arc::ptr_eq(other, &waits));
             let left = std::mem::take(&mut *waits.state()).waiting;
             lock(&commits.shared).waiting.extend(left);
-            // What was settled meanwhile found nobody to wake.
+            // Nobody was woken for tickets that were settled meanwhile.
             commits.committed();
             commits.log.commit_elsewhere();
         }

@@ -1,4 +1,5 @@
-//! What the queues, documents and tasks of one shard share: journal, clock, keys, waits, timers.
+//! The parts that queues, documents and tasks of one shard share: journal, clock, keys, waits,
+//! timers.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -15,12 +16,12 @@ use crate::holds::Holds;
 use crate::maintenance::Maintenance;
 use crate::timers::Timers;
 
-/// What a shard may decide.
+/// Settings of a shard.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Messages of one queue that may be in flight.
     pub in_flight_limit: u64,
-    /// Whether a queue may be purged only once in 60 seconds.
+    /// True if a queue may be purged only once in 60 seconds.
     pub purge_cool_down: bool,
     /// Log bytes beyond twice the live bytes before stragglers are moved out of old segments.
     pub slack_bytes: u64,

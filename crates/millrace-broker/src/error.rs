@@ -26,8 +26,8 @@ pub enum BrokerError {
     /// A purge less than a minute ago.
     #[error("only one purge is allowed every 60 seconds")]
     PurgeInProgress,
-    /// The journal takes no change now, or never again until it is opened anew. Nothing was
-    /// changed, or what was changed was not acknowledged and may be durable or not.
+    /// The journal takes no change now, or none until it is opened again. Either nothing was
+    /// changed, or the change was not acknowledged and may be durable or not.
     #[error("journal: {0}")]
     Unavailable(#[from] Unavailable),
     /// A journal was opened so often that ids have no room for its epochs any more.

@@ -23,7 +23,7 @@ pub struct SendTo<'a> {
     pub messages: &'a [Outgoing<'a>],
 }
 
-/// What was accepted for each of the queues, in their order.
+/// The accepted messages of each queue, in the order of the queues.
 pub type AcceptedByQueue = Vec<SmallVec<[Accepted; 10]>>;
 
 impl Shard {

@@ -69,7 +69,7 @@ impl AddAssign for QueueTotals {
 }
 
 impl QueueFigures {
-    /// What the queue has done and holds. Ends delays and visibility timeouts that are over first;
+    /// Totals and gauges of the queue, after ending delays and visibility timeouts that are over.
     /// O(noisy groups), and O(hidden messages) while there is one, so not for requests.
     pub fn of(queue: &SharedQueue) -> QueueFigures {
         figures(queue, &queue.lock_up_to_date())
@@ -94,7 +94,7 @@ impl QueueFigures {
 }
 
 impl QueueGlance {
-    /// What is known of the queue without working anything out: O(1) under its lock.
+    /// The figures of the queue that need no computation: O(1) under its lock.
     pub fn of(queue: &SharedQueue) -> QueueGlance {
         let state = queue.lock();
         QueueGlance {

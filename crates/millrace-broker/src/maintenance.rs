@@ -25,7 +25,7 @@ const ASK_PAUSE: Duration = Duration::from_millis(1);
 /// More than what is kept for small pieces.
 const ASKED_BYTES: usize = 2 << 20;
 
-/// What the thread's sleep ends for, and what it is to free.
+/// The reasons that wake the maintenance thread, and the memory that it is to free.
 #[derive(Default)]
 pub(crate) struct Maintenance {
     state: Mutex<Sleep>,

@@ -21,7 +21,7 @@ use crate::move_task::MoveTasks;
 use crate::queue::{SharedQueue, new_definition};
 use crate::timers::Timers;
 
-/// What a shard is opened with.
+/// The arguments for opening a shard.
 pub struct OpenShard {
     pub id: ShardId,
     /// Opened; its records were replayed into `replayed`.
@@ -32,7 +32,7 @@ pub struct OpenShard {
     pub random: Random,
 }
 
-/// What shards of one process share.
+/// The parts that shards of one process share.
 #[derive(Clone)]
 pub(crate) struct Process {
     pub clock: Arc<dyn Clock>,

@@ -1,4 +1,4 @@
-//! What unit tests share: a shard over a journal in memory.
+//! Shared by unit tests: a shard over a journal in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ impl QueueKey {
         QueueKey::new("", service, name)
     }
 
-    /// Whether it is one of [`QueueKey::hidden`].
+    /// Returns true for a key that [`QueueKey::hidden`] made.
     pub fn is_hidden(&self) -> bool {
         self.region.is_empty() && !is_account(&self.account)
     }

@@ -21,7 +21,7 @@ pub struct Attribute<'a> {
     pub value: &'a [u8],
 }
 
-/// How a stored content is to be read: part of the record that holds it.
+/// The format of a stored content: part of the record that holds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContentVersion {
     /// The layout above, as it is.

@@ -11,9 +11,9 @@ use crate::position::{Epoch, Position, SegmentId};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
-    /// A write or sync failed. What reached the disk is unknown, so nothing more is written until
-    /// another process has looked: this one is to be restarted. The failed call is never tried again: after a failed sync the kernel
-    /// may call pages clean that never reached the disk.
+    /// A write or sync failed. Nobody knows how much reached the disk, so nothing more is written
+    /// until the process is restarted and reads it. The failed call is never tried again: after a
+    /// failed sync the kernel may call pages clean that never reached the disk.
     #[error("journal is poisoned: {0}")]
     Poisoned(Arc<str>),
     /// No further segment can be had. Ends when space returns.
@@ -43,7 +43,7 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
-    /// Whether the process has to be restarted before it can open the journal again.
+    /// Returns true if the process has to be restarted before it can open the journal again.
     #[must_use]
     pub fn needs_restart(&self) -> bool {
         matches!(self, Self::Poisoned(_))

@@ -23,7 +23,7 @@ use crate::owner::Owner;
 use crate::position::{Epoch, Position};
 
 pub const FRAME_HEADER_BYTES: usize = 48;
-/// What stands in front of the first frame of a segment.
+/// The header in front of the first frame of a segment.
 pub const SEGMENT_HEADER_BYTES: usize = 64;
 /// Frames start at multiples of this.
 pub const FRAME_ALIGN: usize = 8;

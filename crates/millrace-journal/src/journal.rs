@@ -152,7 +152,7 @@ pub trait Journal: Send + Sync {
 /// A journal as it was at one time, to be copied while it goes on.
 pub type Pinned = Box<dyn Pin>;
 
-/// What is held of a [`Pinned`] journal until it is copied.
+/// The hold on a [`Pinned`] journal until it is copied.
 pub trait Pin: Send {
     /// The first place that is not in the copy.
     fn tail(&self) -> Position;

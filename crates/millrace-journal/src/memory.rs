@@ -33,7 +33,7 @@ pub struct MemoryStore {
 struct Shared {
     /// The last segment that there is space for.
     limit: AtomicU32,
-    /// Whether the last preparation was refused.
+    /// True if the last preparation was refused.
     is_full: AtomicBool,
     /// How far its time is ahead of the machine's.
     ahead_ms: AtomicU64,

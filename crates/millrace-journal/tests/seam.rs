@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-/// What callers and implementations share.
+/// The files that callers and implementations share.
 const SEAM: [&str; 10] = [
     "conformance",
     "error.rs",

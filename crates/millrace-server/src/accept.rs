@@ -45,7 +45,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 /// Connections that may be open beyond the limit for a moment: others were cut off for them.
 const LEAVING_MAX: usize = 16;
 
-/// How long accepting rests while more than that are about to close, and how often.
+/// The length of a rest while more than that are about to close, and the maximum number of rests.
 const LEAVING_REST: Duration = Duration::from_millis(1);
 const LEAVING_RESTS: usize = 1_000;
 

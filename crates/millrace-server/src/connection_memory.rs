@@ -4,8 +4,9 @@
 //! A connection is a stranger's until the service has let its caller in. Strangers together have at
 //! most half; when they hold more, or all connections together hold more than there is, a stranger
 //! is cut off: first the oldest of those that have sent much, then the oldest that has not, and last
-//! those that have sent a head with a known key; but these before the latest connections. So a new connection always gets in, and has time
-//! to prove its caller.
+//! those that have sent a head with a known key. The latest connections that have not sent much are
+//! spared while one with a known key can go. So a new connection always gets in, and has time to
+//! prove its caller.
 //!
 //! Connections that were let in are never cut off for others. They have at most three quarters, and
 //! a tenth more of which no tenant gets all: beyond, additional memory is refused. The same holds
@@ -25,7 +26,7 @@ use millrace_wire::Tenant;
 
 use crate::clock::{Alarm, lock};
 
-/// So many of the latest connections are spared if another stranger can go: they have had no time
+/// Number of latest connections that are spared if another stranger can go: they have had no time
 /// yet to send a head.
 const NEWCOMERS: u64 = 16;
 

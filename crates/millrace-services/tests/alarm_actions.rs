@@ -99,7 +99,7 @@ impl Process {
         queue.receive(&receive).await.unwrap()
     }
 
-    /// What is still owed, and the last that happened to alarms.
+    /// The actions left to do, and the latest items of the history.
     fn outcome(&self, account: &str) -> (usize, HistoryKind, String) {
         let book = AlarmBook::open(self.shards.home().unwrap());
         let last = book.history(account).pop().unwrap();
@@ -161,7 +161,7 @@ fn alarm(queue: &str) -> Alarm {
     }
 }
 
-/// What a process leaves that is killed right after the change of state is durable.
+/// The disk of a process that is killed right after the change of state is durable.
 async fn killed_before_the_action(
     alarm: Alarm,
     queue: &str,

@@ -266,7 +266,7 @@ impl<'p> Scope<'p> {
         self.parameters.is_empty()
     }
 
-    /// How many times this was made smaller by [`Scope::nested`] or by an element of a list.
+    /// The depth of nesting: each [`Scope::nested`] and each element of a list is one level.
     pub(crate) fn depth(&self) -> u8 {
         self.depth
     }

@@ -3,7 +3,7 @@
 use crate::structures;
 
 structures! {
-    /// What GetCallerIdentity answers, members in Amazon's order.
+    /// The answer to GetCallerIdentity, members in Amazon's order.
     pub CallerIdentity {
         arn: String = "Arn",
         user_id: String = "UserId",

@@ -13,7 +13,7 @@ use crate::append::journal_records;
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
 
-/// What a `Remembered` record takes in the log.
+/// Bytes of a `Remembered` record in the journal.
 pub(super) const REMEMBERED_BYTES: u64 =
     (RECORD_HEADER_BYTES + RememberedRecord::INDEX_BYTES) as u64;
 /// Sends that are appended again under a queue's lock.

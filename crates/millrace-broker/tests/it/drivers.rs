@@ -126,7 +126,7 @@ fn one_driver_commits_for_all_journals_of_its_runtime() {
     work_on_all_runtimes(&[over_a_journal(1), over_a_journal(2)]);
 }
 
-/// Whoever was about to append when the journal was closed does not wait for ever.
+/// A caller that appends just after the journal was closed does not wait for ever.
 #[test]
 fn what_comes_after_the_last_commit_is_refused() {
     let (shards, _) = over_a_journal(1);

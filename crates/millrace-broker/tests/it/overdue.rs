@@ -2,8 +2,8 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use millrace_broker::BrokerError;
@@ -11,16 +11,7 @@ use millrace_core::SystemClock;
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, JournalStore, MemoryStore, Owner};
 
-use crate::support::{content, create, message, over};
-
-#[derive(Default)]
-struct Flag(AtomicBool);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
+use crate::support::{Flag, content, create, message, over};
 
 #[test]
 fn a_send_whose_append_does_not_settle_ends_with_an_unknown_outcome() {

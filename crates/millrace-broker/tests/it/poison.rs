@@ -3,24 +3,15 @@
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 
 use millrace_broker::{BrokerError, ReceiveRequest};
 use millrace_core::SystemClock;
 use millrace_engine::{Replay, Settings};
 use millrace_journal::{GroupCommit, GroupOptions, LocalJournal, LocalOptions, SimFileSystem};
 
-use crate::support::{ANY, create, new_queue, over};
-
-#[derive(Default)]
-struct Flag(AtomicBool);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
+use crate::support::{ANY, Flag, create, new_queue, over};
 
 #[test]
 fn long_polls_end_when_nothing_can_be_received_any_more() {

@@ -67,7 +67,7 @@ async fn send(queue: &SharedQueue, number: u64) -> Result<(), BrokerError> {
     queue.send(&[Outgoing { id, ..message("body", &content) }]).await.map(drop)
 }
 
-/// Lets others go first.
+/// Yields once to the other tasks.
 async fn yield_now() {
     let mut has_yielded = false;
     poll_fn(|context| {

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use millrace_broker::{
     Creation, Incoming, Kind, NewContent, NewQueue, OpenShard, Options, Outgoing, ReceiveRequest,
@@ -138,4 +139,14 @@ pub(crate) fn fill_segments(log: &GroupCommit, shards: &Shards) -> Arc<SharedQue
     }
     while log.background_step() {}
     filler
+}
+
+/// A waker that notes that it was woken.
+#[derive(Default)]
+pub(crate) struct Flag(pub(crate) AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -41,7 +41,7 @@ pub enum ReceiveError {
     NeedsDeadLetterQueue,
 }
 
-/// What a receive did.
+/// The outcome of a receive.
 #[derive(Debug, Default)]
 pub struct Received {
     pub deliveries: Vec<Delivery>,

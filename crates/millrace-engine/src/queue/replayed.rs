@@ -1,4 +1,4 @@
-//! What replays of several kinds have in common, and their end.
+//! Steps that the replays of several kinds share, and the end of a replay.
 //!
 //! Between two records of a message, deadlines may have passed that no record tells of; so each
 //! replay takes a message from whatever state it is in. Records of messages that are gone are

@@ -29,7 +29,7 @@ pub struct Send<'a> {
     pub delay_s: Option<u32>,
 }
 
-/// What became of a send.
+/// The outcome of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// A new message; `deadline` is the end of its delay, 0 if it is ready.

@@ -1,6 +1,6 @@
 //! The fields that index parts are made of: written, and read back.
 //!
-//! Whoever reads may be given anything: each read says whether the field is there and whole.
+//! The input may be anything: each read says whether the field is there and whole.
 
 use millrace_core::{MessageId, QueueId, Timestamp};
 
@@ -93,7 +93,7 @@ impl Output {
     }
 }
 
-/// What is left of an index part.
+/// The rest of an index part.
 pub(crate) struct Input<'a>(pub(super) &'a [u8]);
 
 impl<'a> Input<'a> {

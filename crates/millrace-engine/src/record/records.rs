@@ -4,10 +4,10 @@ use smallvec::SmallVec;
 
 use super::fields::Output;
 
-/// What replays the changes that were made, in their order. One atomic batch: after a crash all of
-/// it is in the journal or nothing.
+/// The records that replay a series of changes, in order. They are one atomic batch: after a crash
+/// all of it is in the journal, or nothing.
 ///
-/// Methods that change a queue add their records here. Whoever calls them appends the batch before
+/// Methods that change a queue add their records here. The caller appends the batch before
 /// anybody learns of the changes, and makes sure beforehand that the journal has room for it.
 #[derive(Debug, Default)]
 pub struct Records<'p> {

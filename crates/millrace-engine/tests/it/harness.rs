@@ -98,7 +98,7 @@ pub(crate) struct Receipt {
     pub(crate) delivery: Delivery,
 }
 
-/// What a receive did.
+/// The outcome of a receive.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) receipts: Vec<Receipt>,

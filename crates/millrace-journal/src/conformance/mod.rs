@@ -1,4 +1,4 @@
-//! What every journal must do, to check implementations by.
+//! Rules that every journal must keep, as tests for implementations.
 //!
 //! ```text
 //!  #[test]
@@ -46,11 +46,11 @@ pub trait Site {
     /// There is space again, and time enough has passed for journals to look.
     fn free(&mut self);
 
-    /// What becomes of an owner that opens the log while another has it.
+    /// The fate of an owner that opens the log while another has it.
     fn second_owner(&self) -> SecondOwner;
 }
 
-/// How a kind of journal sees to it that there is one owner.
+/// The way in which a kind of journal keeps to one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecondOwner {
     /// It is refused while the first is open.

@@ -189,7 +189,7 @@ impl Gather {
         begun.last().map(|(number, _)| number)
     }
 
-    /// Whether there is a gathering group, and it got its first batch at `time` or before.
+    /// Returns true if a group is gathering that got its first batch at `time` or before.
     pub(super) fn is_begun_by(&self, time: Duration) -> bool {
         self.records > 0 && self.begun_at <= time
     }

@@ -1,4 +1,4 @@
-//! How long appends wait for their commit, and when clients stop waiting.
+//! Ages of waits for a commit, and their end.
 //!
 //! Nothing is noted of a single append: its group knows when it got its first batch. While a commit
 //! hangs, the group behind it would gather for as long, early and late batches alike; so it is
@@ -62,7 +62,7 @@ impl GroupCommit {
         Some(self.journal.now().saturating_sub(begun_at))
     }
 
-    /// Whether something has waited for longer than clients wait.
+    /// Returns true if a commit has waited for longer than clients wait.
     #[must_use]
     pub fn is_stalled(&self) -> bool {
         self.oldest_unsettled().is_some_and(|age| age > self.options.settle_limit)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use millrace_journal::FileSystem;
 use millrace_journal::fs::File;
 
-/// What all processes of one place share.
+/// The state that all processes of one place share.
 #[derive(Default)]
 pub(crate) struct Gate {
     shared: Arc<Shared>,

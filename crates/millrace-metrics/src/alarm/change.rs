@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Alarm, HistoryItem, State, Verdict, reason};
 
-/// What a change of state was.
+/// A change of an alarm's state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// In the state that it entered.

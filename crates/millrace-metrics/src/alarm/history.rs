@@ -1,4 +1,4 @@
-//! What happened to alarms, as CloudWatch tells it.
+//! The history of alarms, as CloudWatch shows it.
 
 use millrace_core::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::configuration::{self, Step};
 use super::{Alarm, State};
 use crate::Scope;
 
-/// What kind of thing happened.
+/// The kind of a history item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HistoryKind {
     ConfigurationUpdate,

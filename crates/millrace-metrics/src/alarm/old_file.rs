@@ -12,7 +12,7 @@ use crate::Scope;
 use crate::directory::sync_dir;
 use crate::log::Log;
 
-/// What such a file holds.
+/// The contents of such a file.
 #[derive(Debug)]
 pub struct OldAlarms {
     path: PathBuf,

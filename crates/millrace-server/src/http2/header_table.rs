@@ -1,4 +1,4 @@
-//! What a client's header blocks can keep alive.
+//! Memory that a client's header blocks keep alive.
 //!
 //! h2 keeps an entry of its header table as a slice of the buffer that it came in, or that it was
 //! decoded into, so that an entry of 33 bytes may keep the memory of a large header. The server
@@ -34,16 +34,16 @@ pub(super) struct HeaderTable {
     head_bytes: usize,
     /// Bytes of the header block that are left in this frame; then padding follows.
     fragment_bytes: usize,
-    /// What stands before the block in this frame: the length of the padding, the priority.
+    /// Bytes before the block in this frame: the length of the padding, the priority.
     prefix_bytes: usize,
     padding_bytes: usize,
     block: Block,
-    /// Whether h2 passes over the block of this frame without decoding it.
+    /// True if h2 passes over the block of this frame without decoding it.
     is_undecoded: bool,
     largest_block_bytes: usize,
     /// All that the client has sent.
     sent_bytes: usize,
-    /// What the entries keep alive.
+    /// Bytes that the entries keep alive.
     entry_bytes: usize,
 }
 
@@ -60,7 +60,7 @@ struct Block {
     adds_entries: bool,
 }
 
-/// What the next byte of a header block is.
+/// The meaning of the next byte of a header block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     #[default]
@@ -214,7 +214,7 @@ impl HeaderTable {
     }
 }
 
-/// What stands before the header block in a HEADERS frame.
+/// Bytes before the header block in a HEADERS frame.
 fn prefix_bytes(flags: u8) -> usize {
     let padding = usize::from(flags & PADDED != 0);
     padding + if flags & PRIORITY != 0 { PRIORITY_BYTES } else { 0 }

@@ -235,7 +235,7 @@ impl AlarmBook {
         OUTBOX.scan(self.shard.kept(), &format!("{account}/"), Some(&after), limit)
     }
 
-    /// Whether an action is still to be done.
+    /// Returns true if an action is still to be done.
     pub fn owes(&self, owed: &Owed, arn: &str) -> bool {
         self.outbox.without(self.shard.kept(), owed, arn).is_some()
     }

@@ -135,7 +135,7 @@ pub(super) fn of_alarm(error: AlarmError) -> ApiError {
     }
 }
 
-/// What the journal says about changes of alarms.
+/// The error for a change of an alarm that the journal refuses.
 pub(super) fn of_broker(error: BrokerError) -> ApiError {
     match error {
         error if error.is_backlog() => ApiError::throttling("Rate exceeded"),

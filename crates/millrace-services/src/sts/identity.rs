@@ -4,7 +4,7 @@ use millrace_wire::sts::CallerIdentity;
 
 use crate::principal::{Caller, PrincipalKind};
 
-/// What GetCallerIdentity answers.
+/// The answer to GetCallerIdentity.
 pub(super) fn identity(caller: &Caller<'_>) -> CallerIdentity {
     let Caller { principal, region, .. } = caller;
     let user_id = match &principal.kind {

@@ -74,7 +74,7 @@ pub(crate) struct Sources {
     pub shards: Arc<Shards>,
     pub monitor: Arc<Monitor>,
     pub requests: Arc<RequestCounts>,
-    /// Those of another floor.
+    /// Figures from a floor above.
     pub further: Option<Box<dyn Collector>>,
 }
 

@@ -24,7 +24,7 @@ actions! {
     }
 }
 
-/// What the actions are called.
+/// The names of the actions.
 pub const ACTIONS: [&str; Action::NAMES.len()] = Action::NAMES;
 
 structures! {

@@ -124,7 +124,7 @@ macro_rules! actions {
         }
 
         impl $name {
-            /// What the actions are called.
+            /// The names of the actions.
             $vis const NAMES: [&'static str; [$(stringify!($action)),*].len()] =
                 [$(stringify!($action)),*];
 

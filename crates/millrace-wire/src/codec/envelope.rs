@@ -1,4 +1,4 @@
-//! What stands around a result: content type, root element, request id.
+//! The parts of an answer around its result: content type, root element, request id.
 
 use super::node::Node;
 use super::xml::{self, put_parts};
@@ -10,7 +10,7 @@ use crate::protocol::{ErrorXml, Protocol, ServiceMetadata};
 /// SimpleDB: machine hours of a small request.
 pub(crate) const BOX_USAGE: &str = "0.0000219907";
 
-/// What an answer says apart from its result.
+/// The parts of an answer around its result.
 #[derive(Clone, Copy, Debug)]
 pub struct Envelope<'a> {
     pub service: &'a ServiceMetadata,

@@ -1,4 +1,4 @@
-//! What a member can be, and how it is found in each protocol.
+//! The kinds of members, and their place in each protocol.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use super::scalar::float_text;
 use crate::escape::xml_text;
 use crate::{base64_text, date};
 
-/// What is said of times beyond the second.
+/// The fraction of a second in the text of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fractions {
     /// Milliseconds, unless they are none.

@@ -31,7 +31,7 @@ pub struct ServiceMetadata {
     pub xml_fractions: Fractions,
     /// Content type of AWS JSON answers.
     pub json_content_type: &'static str,
-    /// Whether an AWS JSON answer without a result is empty, and no empty object.
+    /// True if an AWS JSON answer without a result is empty, and not an empty object.
     pub has_empty_json: bool,
 }
 
@@ -50,7 +50,7 @@ pub enum ErrorXml {
     WithBoxUsage,
 }
 
-/// How requests and answers are written.
+/// The formats of requests and answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// AWS JSON 1.0 or 1.1: the action in `X-Amz-Target`.
@@ -63,7 +63,7 @@ pub enum Protocol {
     Cbor,
 }
 
-/// What the declaration of a service need not repeat.
+/// Defaults for the declarations of services.
 pub const NOTHING: ServiceMetadata = ServiceMetadata {
     name: "",
     title: "",

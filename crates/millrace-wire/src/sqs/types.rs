@@ -16,7 +16,7 @@ use crate::query::Scope;
 /// Declares the actions, each with the structure of its request.
 macro_rules! actions {
     ($($action:ident($request:ident),)*) => {
-        /// What the actions are called.
+        /// The names of the actions.
         pub const ACTIONS: [&str; [$(stringify!($action)),*].len()] = [$(stringify!($action)),*];
 
         /// One decoded request.

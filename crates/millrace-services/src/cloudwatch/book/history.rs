@@ -1,7 +1,7 @@
-//! What happened to alarms. Of all accounts together so many items are kept; beyond, the account
-//! that has most loses its oldest, so that no account pushes out what another has.
+//! The history of alarms. The number of items has a bound over all accounts; beyond it, the account
+//! with the most items loses its oldest one, so that no account pushes out the items of another.
 //!
-//! Items are documents. In memory is which there are.
+//! Items are documents. Their keys are in memory, too.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,6 +1,6 @@
-//! What alarms have entered a state for and not done yet.
+//! Actions that alarms still have to do after a change of state.
 //!
-//! Changes that owe something are documents. In memory is how many there are.
+//! Changes with actions left are documents. Their number is in memory, too.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) const OWED_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 pub(super) const OUTBOX: Collection<Owed> =
     Collection::new("alarm-outbox", |owed| numbered_key(&owed.alarm().scope.account, owed.id));
 
-/// How many changes of each account owe something.
+/// The number of changes with actions left, by account.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     counts: BTreeMap<String, usize>,
@@ -42,7 +42,7 @@ impl Outbox {
         self.counts.keys().map(String::as_str)
     }
 
-    /// What is left of a change when an action of it is done; none if that is not owed.
+    /// The change without one of its actions; `None` if the action is not left to do.
     pub(super) fn without(&self, kept: &Kept, owed: &Owed, arn: &str) -> Option<Owed> {
         let key = numbered_key(&owed.alarm().scope.account, owed.id);
         let mut left = OUTBOX.get(kept, &key)?.value;
