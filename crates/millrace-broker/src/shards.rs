@@ -228,7 +228,7 @@ impl Shards {
         self.process.timers.next()
     }
 
-    /// Does a piece of the work behind: of each shard, move tasks, then the log. Returns how soon
+    /// Does a piece of the work behind: of each shard, tasks, then the log. Returns how soon
     /// to come back even if nothing calls.
     pub fn maintain(&self) -> Duration {
         self.process.maintenance.free_unneeded();
@@ -236,7 +236,7 @@ impl Shards {
         pauses.min().unwrap_or(PAUSE)
     }
 
-    /// Does the work behind until closed. Move tasks may be due hundreds of times a second; a look
+    /// Does the work behind until closed. Tasks may be due hundreds of times a second; a look
     /// at a log, which goes over all its queues, is not.
     fn run_maintenance(&self) {
         let in_a = |pause: Duration| Instant::now() + pause;
@@ -266,7 +266,7 @@ impl Shards {
                 }
                 Wake::Due => {}
             }
-            tasks_due = shards.iter().filter_map(|shard| shard.run_move_tasks()).min().map(in_a);
+            tasks_due = shards.iter().filter_map(|shard| shard.run_tasks()).min().map(in_a);
             for shard in &shards {
                 let due = logs_due.entry(shard.id()).or_insert_with(Instant::now);
                 if *due <= Instant::now() {
