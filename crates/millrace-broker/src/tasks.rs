@@ -6,6 +6,7 @@
 //! at all, and the next begins where the last ended.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -100,8 +101,8 @@ impl Tasks {
                 let task = (collection, key.to_owned());
                 if document.is_none() {
                     due.remove(&task);
-                } else if !due.contains_key(&task) {
-                    due.insert(task, Timestamp(0));
+                } else if let Entry::Vacant(new) = due.entry(task) {
+                    new.insert(Timestamp(0));
                     maintenance.hurry();
                 }
             }),
