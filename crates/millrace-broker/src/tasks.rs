@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,8 +15,7 @@ use millrace_core::Timestamp;
 use millrace_journal::{GroupCommit, Ticket};
 
 use crate::common::Common;
-use crate::error::BrokerError;
-use crate::kept::Kept;
+use crate::kept::{Kept, KeptError};
 use crate::maintenance::Maintenance;
 use crate::shard::Shard;
 
@@ -30,14 +30,21 @@ const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 const RETRY_S: u64 = 1;
 
 /// One kind of task: what a step is.
+///
+/// Steps are made one after the other by the thread "maintenance", which has more to do: a step
+/// appends, and waits for nothing, its commit included. Whoever keeps a kind must not be kept by
+/// it.
 pub trait TaskKind: Send + Sync {
     /// The collection of its documents, by which it is known. Their keys name the tasks: one task
     /// in the life of the collection.
     fn collection(&self) -> &'static str;
 
     /// Makes the next step of a task at `now`. A document that is gone, or says that the task has
-    /// ended, is [`Step::Ended`]. After an error the step is made again, a second later.
-    fn step(&self, shard: &Shard, key: &str, now: Timestamp) -> Result<Step, BrokerError>;
+    /// ended, is [`Step::Ended`]. The change of the document expects the version that was read
+    /// ([`crate::Expected::Version`]): others may change it meanwhile, or delete it to end the
+    /// task. After [`KeptError::Changed`] the step is made again at once, after any other error a
+    /// second later, for ever: what cannot be done at all is to end the task.
+    fn step(&self, shard: &Shard, key: &str, now: Timestamp) -> Result<Step, KeptError>;
 }
 
 /// What a step came to.
@@ -51,10 +58,11 @@ pub enum Step {
     Ended,
 }
 
-/// What a step appended.
+/// What a step appended, or a fan-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     pub ticket: Ticket,
+    /// About as many.
     pub bytes: usize,
 }
 
@@ -133,6 +141,8 @@ impl Tasks {
                 }
             }
         }
+        // Nobody else may append for long, and so commit what the steps appended.
+        self.log.commit_elsewhere();
         let next = lock(&self.due).values().min().copied()?;
         if self.waits_for_a_commit() {
             return Some(COMMIT_PAUSE);
@@ -157,10 +167,17 @@ impl Tasks {
         now: Timestamp,
     ) -> Option<Timestamp> {
         for _ in 0..STEPS_PER_TURN {
-            let (next, appended) = match kind.step(shard, key, now) {
+            // A step that panics is not made again before the next start: the thread goes on.
+            let step = catch_unwind(AssertUnwindSafe(|| kind.step(shard, key, now)));
+            let Ok(step) = step else {
+                tracing::error!(kind = kind.collection(), task = key, "a step of a task panicked");
+                return None;
+            };
+            let (next, appended) = match step {
                 Ok(Step::Made(appended)) => (now, appended),
                 Ok(Step::Next(next, appended)) => (next, appended),
                 Ok(Step::Ended) => return None,
+                Err(KeptError::Changed { .. }) => (now, None),
                 Err(error) => {
                     tracing::warn!(kind = kind.collection(), task = key, %error, "task has to wait");
                     return Some(now.plus_seconds(RETRY_S));
@@ -204,42 +221,87 @@ mod tests {
 
     use super::*;
     use crate::kept::KeptChange;
-    use crate::testing;
+    use crate::{Shards, testing};
 
-    /// Of its two tasks one has no end; a turn of it is more than what may be uncommitted.
-    struct Two;
+    /// Of its tasks one has no end; a turn of it is more than what may be uncommitted.
+    struct Toy;
 
-    impl TaskKind for Two {
+    impl TaskKind for Toy {
         fn collection(&self) -> &'static str {
-            "two"
+            "some"
         }
 
-        fn step(&self, shard: &Shard, key: &str, _: Timestamp) -> Result<Step, BrokerError> {
-            if key == "other" {
-                shard.kept().change(&[KeptChange::delete("two", key)], Purpose::Reclaim)?;
-                return Ok(Step::Ended);
+        fn step(&self, shard: &Shard, key: &str, _: Timestamp) -> Result<Step, KeptError> {
+            match key {
+                "panics" => panic!("as it is meant to"),
+                "endless" => {
+                    let put = [KeptChange::put("some", key, b"goes on")];
+                    let appended = shard.begin_fan_out(&[], &put)?.1;
+                    let bytes = STEPS_BYTES / 10;
+                    Ok(Step::Made(appended.map(|appended| Appended { bytes, ..appended })))
+                }
+                _ => {
+                    shard.begin_fan_out(&[], &[KeptChange::delete("some", key)])?;
+                    Ok(Step::Ended)
+                }
             }
-            let put = KeptChange::put("two", key, b"goes on");
-            let ticket = shard.kept().change(&[put], Purpose::Store)?;
-            Ok(Step::Made(Some(Appended { ticket, bytes: STEPS_BYTES / 10 })))
         }
+    }
+
+    /// Starts these tasks. Nothing is committed.
+    fn started(keys: &[&str]) -> (Arc<GroupCommit>, Arc<Shards>) {
+        let (log, shards) = testing::open(16 << 20);
+        let home = shards.home().unwrap();
+        home.run_tasks_of(Arc::new(Toy));
+        let tasks: Vec<_> = keys.iter().map(|key| KeptChange::put("some", *key, b"new")).collect();
+        home.kept().change(&tasks, Purpose::Store).unwrap();
+        (log, shards)
+    }
+
+    fn is_there(shards: &Shards, key: &str) -> bool {
+        shards.home().unwrap().kept().get("some", key).is_some()
     }
 
     #[test]
     fn a_task_without_an_end_lets_others_have_their_turn() {
-        let (log, shards) = testing::open(16 << 20);
+        let (log, shards) = started(&["endless", "other"]);
         let home = shards.home().unwrap();
-        home.run_tasks_of(Arc::new(Two));
-        let tasks = ["endless", "other"].map(|key| KeptChange::put("two", key, b"new"));
-        home.kept().change(&tasks, Purpose::Store).unwrap();
 
         assert_eq!(home.run_tasks(), Some(COMMIT_PAUSE), "it is cut short");
-        assert!(home.kept().get("two", "other").is_some());
+        assert!(is_there(&shards, "other"));
         while log.commit_step() {}
         home.run_tasks();
 
-        assert!(home.kept().get("two", "other").is_none());
-        assert!(home.kept().get("two", "endless").is_some());
+        assert_eq!(["endless", "other"].map(|key| is_there(&shards, key)), [true, false]);
+        shards.close();
+    }
+
+    #[test]
+    fn what_a_step_appended_is_committed_though_nobody_waits_for_it() {
+        let (log, shards) = started(&["other"]);
+        while log.commit_step() {}
+        let committer = log.spawn_committer().unwrap();
+        let (committed, commits) = std::sync::mpsc::channel();
+        log.on_commit(Box::new(move || {
+            let _ = committed.send(());
+        }));
+
+        shards.home().unwrap().run_tasks();
+
+        commits.recv_timeout(Duration::from_secs(60)).unwrap();
+        shards.close();
+        committer.join().unwrap();
+    }
+
+    #[test]
+    fn a_step_that_panics_stops_no_other_task() {
+        let (_log, shards) = started(&["other", "panics"]);
+        let home = shards.home().unwrap();
+
+        home.run_tasks();
+
+        assert_eq!(["other", "panics"].map(|key| is_there(&shards, key)), [false, true]);
+        assert_eq!(home.run_tasks(), None, "not before the next start");
         shards.close();
     }
 }

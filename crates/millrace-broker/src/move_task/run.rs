@@ -12,6 +12,7 @@ use crate::append::journal_records;
 use crate::deliver::{decode, unreadable};
 use crate::due::PASSING_BUDGET;
 use crate::error::BrokerError;
+use crate::kept::KeptError;
 use crate::queue::SharedQueue;
 use crate::receive::lock_both;
 use crate::shard::Shard;
@@ -36,7 +37,7 @@ impl TaskKind for MoveTasks {
     }
 
     /// Moves one message.
-    fn step(&self, _: &Shard, id: &str, now: Timestamp) -> Result<Step, BrokerError> {
+    fn step(&self, _: &Shard, id: &str, now: Timestamp) -> Result<Step, KeptError> {
         let Some(task) = self.with_running(id, |entry| entry.task.clone()) else {
             return Ok(Step::Ended);
         };
@@ -49,15 +50,15 @@ impl TaskKind for MoveTasks {
                 });
                 Ok(due.map_or(Step::Made(appended), |due| Step::Next(due, appended)))
             }
-            Ok(Move::Done) => self.end_task(id, MoveTaskStatus::Completed, None),
-            Ok(Move::NoSource) => self.fail_task(id, MoveTaskFailure::NoSource),
+            Ok(Move::Done) => Ok(self.end_task(id, MoveTaskStatus::Completed, None)?),
+            Ok(Move::NoSource) => Ok(self.fail_task(id, MoveTaskFailure::NoSource)?),
             Err(BrokerError::QueueDoesNotExist) => {
-                self.fail_task(id, MoveTaskFailure::NoDestination)
+                Ok(self.fail_task(id, MoveTaskFailure::NoDestination)?)
             }
             Err(error) => {
                 // No rate is earned while it waits.
                 self.with_running(id, |entry| entry.next_at = now.plus_seconds(1));
-                Err(error)
+                Err(error.into())
             }
         }
     }

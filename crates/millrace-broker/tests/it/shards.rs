@@ -14,7 +14,9 @@ use millrace_broker::{
 };
 use millrace_core::{MessageId, QueueId, ShardId, SystemClock, Timestamp};
 use millrace_engine::Replay;
-use millrace_journal::{GroupCommit, GroupOptions, LocalJournal, LocalOptions, SimFileSystem};
+use millrace_journal::{
+    GroupCommit, GroupOptions, LocalJournal, LocalOptions, OpenError, SimFileSystem,
+};
 
 use crate::drivers;
 use crate::support::{ANY, content, created, key, message, new_queue, run};
@@ -27,19 +29,31 @@ fn shards() -> Arc<Shards> {
     Shards::new(Arc::new(SystemClock::new()))
 }
 
+/// The journal of a file system, once whoever was the last to let go of it has closed its files.
+fn unlocked(fs: &Arc<SimFileSystem>) -> (LocalJournal, Replay) {
+    let begun = Instant::now();
+    loop {
+        let mut replay = Replay::default();
+        let options = LocalOptions { segment_bytes: 64 << 10, ..LocalOptions::default() };
+        let opened =
+            LocalJournal::open(fs.clone(), Path::new("/journal"), options, &mut |record| {
+                replay.apply(record.index, record.position.0, record.record_len).unwrap();
+            });
+        match opened {
+            Ok((journal, _)) => return (journal, replay),
+            Err(OpenError::Locked { .. }) if begun.elapsed() < LONG => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// Opens a shard over the journal of a file system.
 fn try_open(
     shards: &Shards,
     id: ShardId,
     fs: &Arc<SimFileSystem>,
 ) -> Result<(Arc<GroupCommit>, Arc<Shard>), BrokerError> {
-    let mut replay = Replay::default();
-    let options = LocalOptions { segment_bytes: 64 << 10, ..LocalOptions::default() };
-    let (journal, _) =
-        LocalJournal::open(fs.clone(), Path::new("/journal"), options, &mut |record| {
-            replay.apply(record.index, record.position.0, record.record_len).unwrap();
-        })
-        .unwrap();
+    let (journal, replay) = unlocked(fs);
     let log = GroupCommit::new(Box::new(journal), GroupOptions::default());
     let replayed = replay.finish(Shard::first_seq(id, log.opened().epoch.0)?);
     let secret = u128::from(id.0) + 1;
@@ -79,6 +93,15 @@ async fn yield_now() {
         Poll::Pending
     })
     .await;
+}
+
+/// Does something at its end, whatever that is.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 /// Waits for what others do.
@@ -150,6 +173,8 @@ fn a_shard_is_closed_and_built_again_while_others_go_on() {
     let (sent, tried, is_over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
 
     let committer = std::thread::scope(|scope| {
+        // Also if a check fails: the clients would go on for ever.
+        let _over = OnDrop(|| is_over.store(true, Ordering::Relaxed));
         for client in 0..CLIENTS {
             let (shards, steady) = (&shards, &steady);
             let (sent, tried, is_over) = (&sent, &tried, &is_over);
@@ -193,7 +218,6 @@ fn a_shard_is_closed_and_built_again_while_others_go_on() {
             (log, shard) = open(&shards, OTHER, &fs);
             committer = log.spawn_committer().unwrap();
         }
-        is_over.store(true, Ordering::Relaxed);
         committer
     });
 

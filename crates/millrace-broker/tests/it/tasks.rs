@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use millrace_broker::{
-    Appended, BrokerError, Collection, Purpose, SendTo, Shard, Shards, Step, TaskKind,
+    BrokerError, Collection, Expected, KeptError, Purpose, SendTo, Shard, Shards, Step, TaskKind,
 };
 use millrace_core::{Clock, SystemClock, Timestamp};
 use millrace_journal::{Durability, Fault, GroupCommit, GroupOptions, SimFileSystem};
@@ -36,10 +36,10 @@ impl TaskKind for Rounds {
         ROUNDS.name()
     }
 
-    fn step(&self, shard: &Shard, key: &str, now: Timestamp) -> Result<Step, BrokerError> {
+    fn step(&self, shard: &Shard, key: &str, now: Timestamp) -> Result<Step, KeptError> {
         let Some(found) = ROUNDS.get(shard.kept(), key) else { return Ok(Step::Ended) };
         if self.is_broken.load(Ordering::Relaxed) {
-            return Err(BrokerError::Internal("not now".to_owned()));
+            return Err(BrokerError::Internal("not now".to_owned()).into());
         }
         self.steps.fetch_add(1, Ordering::Relaxed);
         let Round { body, sent } = found.value;
@@ -52,9 +52,8 @@ impl TaskKind for Rounds {
             true => ROUNDS.delete(key),
             false => ROUNDS.put(&Round { body, sent: sent + 1 })?,
         };
-        let bytes = content.len() + change.record_bytes();
-        let (_, ticket) = shard.begin_fan_out(&sends, &[change])?;
-        let appended = ticket.map(|ticket| Appended { ticket, bytes });
+        let change = change.if_it_is(Expected::Version(found.version));
+        let (_, appended) = shard.begin_fan_out(&sends, &[change])?;
         match self.pause_ms.load(Ordering::Relaxed) {
             _ if is_last => Ok(Step::Ended),
             0 => Ok(Step::Made(appended)),
