@@ -236,9 +236,13 @@ fn start_monitor(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Arc<Mo
         opened => opened,
     };
     let home = shards.home()?;
-    if let Some(Err(error)) = dir.map(|dir| convert_alarms(&home, dir)) {
-        let dir = path.display();
-        tracing::error!(%dir, %error, "alarms of an earlier version are not taken over");
+    if let Some(dir) = dir {
+        // As a whole before anybody changes an alarm, or later tries would undo that.
+        convert_alarms(&home, dir).with_context(|| {
+            let file = path.join("alarms.log");
+            let file = file.display();
+            format!("taking over alarms of an earlier version (without {file}, the server starts without them)")
+        })?;
     }
     let store = store.context("opening the metrics")?;
     let memory_limits = Bounds::of(config.limits.memory_bytes).memory_limits();
