@@ -105,6 +105,9 @@ def test_a_wrong_scheme_or_authority_is_named(millrace, server, tmp_path):
             return millrace("queue", "list", endpoint=f"{host}:{port}", environment=environment, expect=1).stderr
 
         assert "must begin with https://" in advice("http://localhost")
+        assert "must begin with https://" in millrace("ready", endpoint=f"http://localhost:{port}", expect=1).stderr
+        worked = millrace("work", "--queue", "q", "--exec", "cat", endpoint=f"http://localhost:{port}", expect=1).stderr
+        assert "must begin with https://" in worked
         assert "AWS_CA_BUNDLE=" in advice("https://localhost")
         assert "other names" in advice("https://127.0.0.1", **trust)
         no_authority = {"AWS_CA_BUNDLE": str(key)}

@@ -15,7 +15,7 @@ use super::connection::{LISTED, Sqs, is_amazon, list, name_of, parse, text};
 /// The longest wait for a server that can say more about a failure.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-const MAY_SPEAK_TLS: &str =
+pub(super) const MAY_SPEAK_TLS: &str =
     "if the port speaks TLS, the URL must begin with https:// instead of http://";
 
 /// The answer to `/ready`, in which a console names its server.
