@@ -1,5 +1,6 @@
 //! Where the server is, who asks, and calls of any action with JSON in and out.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -18,9 +19,11 @@ use crate::config::UsageError;
 
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:4566";
 /// Names of queues in one answer of ListQueues, at the most.
-const LISTED: u32 = 1_000;
+pub(super) const LISTED: u32 = 1_000;
 /// Code of the error that an answer is none of this service.
 const NO_JSON: &str = "malformed";
+/// Code of the error that the pages of a list never end.
+const REPEATED_TOKEN: &str = "repeated-token";
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ConnectionFlags {
@@ -40,7 +43,7 @@ pub(crate) struct ConnectionFlags {
 /// The queue service of one server.
 #[derive(Clone, Debug)]
 pub(super) struct Sqs {
-    client: SqsClient,
+    pub(super) client: SqsClient,
     /// Flags or environment name it: then it is meant, whatever a queue's URL says.
     is_named: bool,
     /// The key that signs, if it was found before the first request.
@@ -421,17 +424,27 @@ impl Sqs {
     }
 
     /// URLs of all queues whose names begin so.
+    ///
+    /// # Errors
+    ///
+    /// Also if the server gives a token a second time: its pages would never end.
     pub(super) async fn list(&self, prefix: &str) -> Result<Vec<String>, CallError> {
         let mut urls = Vec::new();
+        let mut tokens = HashSet::new();
         let mut asked = json!({ "QueueNamePrefix": prefix, "MaxResults": LISTED });
         loop {
             let answer = self.call(Action::LIST_QUEUES, &asked).await?;
             let listed = list(&answer, "QueueUrls").iter();
             urls.extend(listed.filter_map(Value::as_str).map(str::to_owned));
-            match answer.get("NextToken") {
-                Some(token @ Value::String(_)) => asked["NextToken"] = token.clone(),
-                _ => return Ok(urls),
+            let token = text(&answer, "NextToken");
+            if token.is_empty() {
+                return Ok(urls);
             }
+            if !tokens.insert(token.to_owned()) {
+                let message = "the server's pages of queues do not advance: it repeats a NextToken";
+                return Err(CallError::new(CallErrorKind::Malformed, REPEATED_TOKEN, message));
+            }
+            asked["NextToken"] = token.into();
         }
     }
 
@@ -527,7 +540,7 @@ pub(super) fn name_of(queue_url: &str) -> &str {
     queue_url.rsplit('/').next().unwrap_or(queue_url)
 }
 
-fn parse(answer: &[u8]) -> Result<Value, CallError> {
+pub(super) fn parse(answer: &[u8]) -> Result<Value, CallError> {
     if answer.is_empty() {
         return Ok(Value::Null);
     }
@@ -546,7 +559,7 @@ fn placeholder_credentials() -> Credentials {
     Credentials::new("none", "none")
 }
 
-fn is_amazon(host: &str) -> bool {
+pub(super) fn is_amazon(host: &str) -> bool {
     [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"].iter().any(|domain| host.ends_with(domain))
 }
 

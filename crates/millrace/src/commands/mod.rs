@@ -31,6 +31,7 @@ use clap::Subcommand;
 use millrace_process::{CompletionsFlags, ManFlags, print_completions, write_manual};
 
 use crate::{cli::Cli, end_soon::end_soon};
+pub(crate) use advice::of_search;
 pub(crate) use connection::ConnectionFlags;
 use connection::Sqs;
 pub(crate) use names::queue_names;
