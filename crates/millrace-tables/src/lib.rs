@@ -1,0 +1,13 @@
+//! SimpleDB's domains and items. SQLite holds them, as a view of the journal: each change is a
+//! record of the journal first. Knows nothing of HTTP.
+
+mod domain;
+mod item;
+pub mod schema;
+pub mod select;
+pub mod store;
+mod write;
+
+pub use domain::{DomainFigures, DomainKey};
+pub use item::{Attribute, Item};
+pub use write::{Condition, DeletedItem, PutAttribute, PutItem, Write, WriteError};

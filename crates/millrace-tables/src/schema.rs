@@ -1,0 +1,43 @@
+//! The tables. Texts compare by their UTF-8 bytes (SQLite's BINARY), as Select does.
+
+/// What a new database is made of.
+///
+/// - `domains`: each domain with its figures.
+/// - `names`: the attribute names of a domain; how many pairs have each. A name without pairs has
+///   no row.
+/// - `items`: ids rise in the order of first insertion.
+/// - `attributes`: the pairs. `place` is the rank of the name in its item by first insertion.
+pub const TABLES: &str = "
+CREATE TABLE domains (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    region TEXT NOT NULL,
+    account TEXT NOT NULL,
+    name TEXT NOT NULL,
+    items INTEGER NOT NULL DEFAULT 0,
+    item_name_bytes INTEGER NOT NULL DEFAULT 0,
+    pairs INTEGER NOT NULL DEFAULT 0,
+    value_bytes INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (region, account, name)
+) STRICT;
+CREATE TABLE names (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    domain INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    pairs INTEGER NOT NULL,
+    UNIQUE (domain, name)
+) STRICT;
+CREATE TABLE items (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    domain INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    UNIQUE (domain, name)
+) STRICT;
+CREATE TABLE attributes (
+    item INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    name INTEGER NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (item, place, value)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX attributes_by_value ON attributes (name, value, item);
+";

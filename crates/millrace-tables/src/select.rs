@@ -1,0 +1,1 @@
+//! Select: its language, and how SQLite answers it.

@@ -1,0 +1,1 @@
+//! The store: one writer, readers beside it, and the journal.
