@@ -105,12 +105,10 @@ fn check_time(parameters: &Parameters<'_>, now: u64) -> Result<(), AuthError> {
     };
     match (instant("Timestamp")?, instant("Expires")?) {
         (Some(_), Some(_)) => {
-            let problem = "Request must contain Timestamp or Expires, not both.";
-            Err(AuthError::Incomplete(problem.to_owned()))
+            Err(AuthError::BothTimes)
         }
         (None, None) => {
-            let problem = "Request must contain either Timestamp or Expires.";
-            Err(AuthError::Incomplete(problem.to_owned()))
+            Err(AuthError::MissingParameter("Timestamp or Expires"))
         }
         (Some(signed_at), None) if signed_at.abs_diff(now) > SKEW_SECONDS => {
             Err(AuthError::PresignedExpired)
@@ -229,9 +227,9 @@ mod tests {
             assert_eq!(fault(&body, now), AuthError::PresignedExpired);
         }
         let both = format!("{body}&Expires=2026-01-02T03%3A04%3A05Z");
-        assert!(matches!(fault(&both, NOW), AuthError::Incomplete(_)));
+        assert_eq!(fault(&both, NOW), AuthError::BothTimes);
         let neither = body.replace("&Timestamp=2026-01-02T03%3A04%3A05Z", "");
-        assert!(matches!(fault(&neither, NOW), AuthError::Incomplete(_)));
+        assert_eq!(fault(&neither, NOW), AuthError::MissingParameter("Timestamp or Expires"));
         for (from, to) in [("HmacSHA256", "HmacMD5"), ("Version=2&", "Version=1&"), ("03%3A", "x")]
         {
             let body = body.replacen(from, to, 1);

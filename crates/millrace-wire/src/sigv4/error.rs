@@ -18,6 +18,9 @@ pub enum AuthError {
     /// A parameter of a signature has a value that it cannot have.
     #[error("{0}")]
     InvalidParameter(String),
+    /// A signature in parameters has an instant and an end.
+    #[error("Request must contain Timestamp or Expires, not both.")]
+    BothTimes,
     /// No such access key.
     #[error("access key is not known")]
     UnknownKey,
@@ -61,6 +64,7 @@ impl ApiError {
             AuthError::Incomplete(problem) | AuthError::InvalidParameter(problem) => {
                 ApiError::incomplete_signature(problem)
             }
+            AuthError::BothTimes => ApiError::incomplete_signature(error.to_string()),
             AuthError::MissingParameter(name) => {
                 let problem = format!("Request must contain parameter {name}.");
                 ApiError::incomplete_signature(problem)

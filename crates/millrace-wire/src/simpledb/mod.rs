@@ -27,5 +27,5 @@ pub fn decode(action: &str, parameters: &Parameters<'_>) -> Result<Action, ApiEr
     let read = Action::read(action, &Input::Query(parameters.scope()));
     // All members are texts, so nothing else can be wrong with one.
     let read = read.map_err(|error| ApiError::invalid_parameter_value(error.message))?;
-    read.ok_or_else(|| refusal::invalid_action(action))
+    read.ok_or_else(|| ApiError::invalid_action(action))
 }

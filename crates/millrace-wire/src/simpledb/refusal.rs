@@ -44,14 +44,13 @@ pub fn auth_refusal(error: AuthError) -> ApiError {
             let message = format!("The request must contain the parameter {name}");
             ApiError { message: message.into(), ..ApiError::missing_parameter(name) }
         }
+        AuthError::BothTimes => {
+            let message = "Request must contain Timestamp or Expires, not both.";
+            refusal("InvalidParameterCombination", 400, message)
+        }
         AuthError::InvalidParameter(message) => ApiError::invalid_parameter_value(message),
         other => other.into(),
     }
-}
-
-pub(super) fn invalid_action(action: &str) -> ApiError {
-    let message = format!("The action {action} is not valid for this web service.");
-    ApiError { message: message.into(), ..ApiError::invalid_action(action) }
 }
 
 /// The answer to all requests of the API for exports: it speaks JSON, and is not offered.
