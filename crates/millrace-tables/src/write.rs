@@ -11,8 +11,16 @@ pub enum Write {
     CreateDomain(DomainKey),
     DeleteDomain(DomainKey),
     /// A condition is of the one item that there is then.
-    Put { domain: DomainKey, items: Vec<PutItem>, condition: Option<Condition> },
-    Delete { domain: DomainKey, items: Vec<DeletedItem>, condition: Option<Condition> },
+    Put {
+        domain: DomainKey,
+        items: Vec<PutItem>,
+        condition: Option<Condition>,
+    },
+    Delete {
+        domain: DomainKey,
+        items: Vec<DeletedItem>,
+        condition: Option<Condition>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,4 +82,45 @@ pub enum WriteError {
     /// Neither the journal nor SQLite says whether the change was stored.
     #[error("the store failed: {0}")]
     Failed(String),
+}
+
+impl Write {
+    pub fn domain(&self) -> &DomainKey {
+        match self {
+            Write::CreateDomain(domain) | Write::DeleteDomain(domain) => domain,
+            Write::Put { domain, .. } | Write::Delete { domain, .. } => domain,
+        }
+    }
+
+    /// Memory that it takes, about.
+    pub fn bytes(&self) -> usize {
+        const OVERHEAD_BYTES: usize = 64;
+        let key = self.domain();
+        let key_bytes = key.region.len() + key.account.len() + key.name.len();
+        let items: usize = match self {
+            Write::CreateDomain(_) | Write::DeleteDomain(_) => 0,
+            Write::Put { items, .. } => {
+                let pair =
+                    |pair: &PutAttribute| pair.name.len() + pair.value.len() + OVERHEAD_BYTES;
+                let item = |item: &PutItem| {
+                    item.name.len()
+                        + OVERHEAD_BYTES
+                        + item.attributes.iter().map(pair).sum::<usize>()
+                };
+                items.iter().map(item).sum()
+            }
+            Write::Delete { items, .. } => {
+                let pair = |(name, value): &(String, Option<String>)| {
+                    name.len() + value.as_ref().map_or(0, String::len) + OVERHEAD_BYTES
+                };
+                let item = |item: &DeletedItem| {
+                    item.name.len()
+                        + OVERHEAD_BYTES
+                        + item.attributes.iter().map(pair).sum::<usize>()
+                };
+                items.iter().map(item).sum()
+            }
+        };
+        key_bytes + items + OVERHEAD_BYTES
+    }
 }
