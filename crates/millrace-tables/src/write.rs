@@ -11,8 +11,16 @@ pub enum Write {
     CreateDomain(DomainKey),
     DeleteDomain(DomainKey),
     /// A condition is of the one item that there is then.
-    Put { domain: DomainKey, items: Vec<PutItem>, condition: Option<Condition> },
-    Delete { domain: DomainKey, items: Vec<DeletedItem>, condition: Option<Condition> },
+    Put {
+        domain: DomainKey,
+        items: Vec<PutItem>,
+        condition: Option<Condition>,
+    },
+    Delete {
+        domain: DomainKey,
+        items: Vec<DeletedItem>,
+        condition: Option<Condition>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
