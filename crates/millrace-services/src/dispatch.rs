@@ -11,7 +11,7 @@ use millrace_otel::{RequestSpan, Tracer};
 use millrace_wire::protocol::{Protocol, Target, detect};
 use millrace_wire::query::Parameters;
 use millrace_wire::sigv4::{AuthError, Credentials};
-use millrace_tables::store::Tables;
+use millrace_tables::Tables;
 use millrace_wire::{
     ApiError, Judgement, Request, Response, Service, Tenant, no_action_response, path,
 };

@@ -132,6 +132,16 @@ impl Tables {
         Ok(self.lookups.read(account, job).await??)
     }
 
+    /// All domains of all accounts.
+    pub async fn all_domains(&self) -> Result<Vec<DomainKey>, ReadError> {
+        Ok(self.lookups.read("", reads::all_domains).await??)
+    }
+
+    /// How many domains there are in all accounts.
+    pub async fn domain_count(&self) -> Result<u64, ReadError> {
+        Ok(self.lookups.read("", reads::domain_count).await??)
+    }
+
     /// The size of a domain. `None` if there is no such domain.
     pub async fn figures(&self, domain: &DomainKey) -> Result<Option<DomainFigures>, ReadError> {
         let key = domain.clone();
