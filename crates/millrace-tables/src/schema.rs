@@ -3,8 +3,9 @@
 /// What a new database is made of.
 ///
 /// - `domains`: each domain with its figures.
-/// - `names`: the attribute names of a domain; how many pairs have each. A name without pairs has
-///   no row.
+/// - `names`: the attribute names of a domain; how many pairs, and how many items, have each. A name
+///   without pairs has no row. Select takes an attribute to have one value an item only if the two
+///   are equal.
 /// - `items`: ids rise in the order of first insertion.
 /// - `attributes`: the pairs. `place` is the rank of the name in its item by first insertion.
 pub const TABLES: &str = "
@@ -24,6 +25,7 @@ CREATE TABLE names (
     domain INTEGER NOT NULL,
     name TEXT NOT NULL,
     pairs INTEGER NOT NULL,
+    items INTEGER NOT NULL DEFAULT 0,
     UNIQUE (domain, name)
 ) STRICT;
 CREATE TABLE items (
