@@ -50,22 +50,20 @@ pub fn verify(
     let parameters =
         parameters.map_err(|error| AuthError::Incomplete(error.message.into_owned()))?;
     let signature = parameters.get("Signature").ok_or(AuthError::Missing)?;
-    let required = |name: &str| {
-        let missing = || AuthError::Incomplete(format!("Request must contain parameter {name}."));
-        parameters.get(name).ok_or_else(missing)
-    };
+    let required =
+        |name: &'static str| parameters.get(name).ok_or(AuthError::MissingParameter(name));
     let access_key = required("AWSAccessKeyId")?;
     let version = required("SignatureVersion")?;
     if version != "2" {
         let problem = format!("Value ({version}) for parameter SignatureVersion is invalid.");
-        return Err(AuthError::Incomplete(problem));
+        return Err(AuthError::InvalidParameter(problem));
     }
     let algorithm = match required("SignatureMethod")? {
         "HmacSHA256" => hmac::HMAC_SHA256,
         "HmacSHA1" => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
         other => {
             let problem = format!("Value ({other}) for parameter SignatureMethod is invalid.");
-            return Err(AuthError::Incomplete(problem));
+            return Err(AuthError::InvalidParameter(problem));
         }
     };
     check_time(&parameters, now)?;
@@ -101,18 +99,16 @@ fn check_time(parameters: &Parameters<'_>, now: u64) -> Result<(), AuthError> {
         let instant = date::parse_iso8601_ms(text).map(|ms| ms / 1000);
         let invalid = || {
             let problem = format!("Value ({text}) for parameter {name} is invalid.");
-            AuthError::Incomplete(problem)
+            AuthError::InvalidParameter(problem)
         };
         instant.ok_or_else(invalid).map(Some)
     };
     match (instant("Timestamp")?, instant("Expires")?) {
         (Some(_), Some(_)) => {
-            let problem = "Request must contain Timestamp or Expires, not both.";
-            Err(AuthError::Incomplete(problem.to_owned()))
+            Err(AuthError::BothTimes)
         }
         (None, None) => {
-            let problem = "Request must contain either Timestamp or Expires.";
-            Err(AuthError::Incomplete(problem.to_owned()))
+            Err(AuthError::MissingParameter("Timestamp or Expires"))
         }
         (Some(signed_at), None) if signed_at.abs_diff(now) > SKEW_SECONDS => {
             Err(AuthError::PresignedExpired)
@@ -231,13 +227,13 @@ mod tests {
             assert_eq!(fault(&body, now), AuthError::PresignedExpired);
         }
         let both = format!("{body}&Expires=2026-01-02T03%3A04%3A05Z");
-        assert!(matches!(fault(&both, NOW), AuthError::Incomplete(_)));
+        assert_eq!(fault(&both, NOW), AuthError::BothTimes);
         let neither = body.replace("&Timestamp=2026-01-02T03%3A04%3A05Z", "");
-        assert!(matches!(fault(&neither, NOW), AuthError::Incomplete(_)));
+        assert_eq!(fault(&neither, NOW), AuthError::MissingParameter("Timestamp or Expires"));
         for (from, to) in [("HmacSHA256", "HmacMD5"), ("Version=2&", "Version=1&"), ("03%3A", "x")]
         {
             let body = body.replacen(from, to, 1);
-            assert!(matches!(fault(&body, NOW), AuthError::Incomplete(_)), "{to}");
+            assert!(matches!(fault(&body, NOW), AuthError::InvalidParameter(_)), "{to}");
         }
         let unknown = body.replace("AKIDEXAMPLE", "AKIDOTHER");
         assert_eq!(fault(&unknown, NOW), AuthError::UnknownKey);
