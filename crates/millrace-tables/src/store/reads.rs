@@ -24,6 +24,19 @@ pub(super) fn list_domains(
     names.collect()
 }
 
+pub(super) fn all_domains(connection: &Connection) -> rusqlite::Result<Vec<DomainKey>> {
+    let mut statement =
+        connection.prepare("SELECT region, account, name FROM domains ORDER BY id")?;
+    let keys = statement.query_map([], |row| {
+        Ok(DomainKey { region: row.get(0)?, account: row.get(1)?, name: row.get(2)? })
+    })?;
+    keys.collect()
+}
+
+pub(super) fn domain_count(connection: &Connection) -> rusqlite::Result<u64> {
+    connection.query_row("SELECT count(*) FROM domains", [], |row| unsigned(row, 0))
+}
+
 pub(super) fn figures(
     connection: &Connection,
     key: &DomainKey,
@@ -64,9 +77,4 @@ pub(super) fn item(
         }
     }
     Ok(attributes)
-}
-
-/// The position up to which records are in the database, as this connection sees it.
-pub(super) fn applied(connection: &Connection) -> rusqlite::Result<u64> {
-    connection.query_row("SELECT applied FROM state", [], |row| unsigned(row, 0))
 }
