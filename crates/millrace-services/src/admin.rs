@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use millrace_broker::{BrowseCursor, Shards};
-use millrace_tables::store::Tables;
+use millrace_tables::Tables;
 use millrace_wire::protocol::{Protocol, ServiceMetadata, Target, detect};
 use millrace_wire::query::Parameters;
 use millrace_wire::sqs::ReceivedMessage;

@@ -8,7 +8,7 @@ use millrace_broker::Shards;
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
-use millrace_tables::store::Tables;
+use millrace_tables::Tables;
 use millrace_wire::protocol::{Protocol, Target, detect};
 use millrace_wire::query::Parameters;
 use millrace_wire::sigv4::{AuthError, Credentials};

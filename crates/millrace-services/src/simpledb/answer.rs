@@ -24,6 +24,10 @@ pub(crate) enum Answer {
         next_token: Option<String>,
         usage: BoxUsage,
     },
+    Count {
+        count: u64,
+        next_token: Option<String>,
+    },
 }
 
 impl Answer {
@@ -56,6 +60,12 @@ impl Answer {
                 }
                 put_token(&mut answer, next_token.as_deref());
                 answer.response(request_id, *usage)
+            }
+            Answer::Count { count, next_token } => {
+                let mut answer = AnswerXml::with_result(action);
+                answer.item("Domain", [("Count", &*count.to_string())]);
+                put_token(&mut answer, next_token.as_deref());
+                answer.response(request_id, BoxUsage::count(*count))
             }
         }
     }

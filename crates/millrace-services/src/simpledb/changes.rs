@@ -1,7 +1,6 @@
 //! Actions that change something: each is one write of the tables.
 
-use millrace_tables::Write;
-use millrace_tables::store::Tables;
+use millrace_tables::{Tables, Write};
 use millrace_wire::ApiError;
 use millrace_wire::simpledb::{Batch, BoxUsage, ChangeItem, Domain};
 

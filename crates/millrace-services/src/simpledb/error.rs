@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use millrace_tables::WriteError;
-use millrace_tables::store::ReadError;
+use millrace_tables::select::SelectError;
+use millrace_tables::{ReadError, WriteError};
 use millrace_wire::ApiError;
 
 /// Characters of a text that is too long which its error repeats.
@@ -135,14 +135,48 @@ pub(super) fn of_write(error: WriteError) -> ApiError {
 
 pub(super) fn of_read(error: ReadError) -> ApiError {
     match error {
-        ReadError::TimedOut => {
-            let message = "A timeout occurred when attempting to query the specified domain with \
-                           the specified query expression.";
-            refusal("RequestTimeout", 408, message)
-        }
-        ReadError::Busy => unavailable("too many reads wait"),
+        ReadError::TimedOut(_) => timed_out(),
+        ReadError::Busy | ReadError::Closed => unavailable(&error.to_string()),
         other => internal(&other),
     }
+}
+
+pub(super) fn of_select(error: SelectError) -> ApiError {
+    match error {
+        SelectError::Syntax => {
+            let message = "The specified query expression syntax is not valid.";
+            refusal("InvalidQueryExpression", 400, message)
+        }
+        SelectError::TooManyPredicates(_) => {
+            let message = "Too many predicates in the query expression.";
+            refusal("InvalidNumberPredicates", 400, message)
+        }
+        SelectError::TooManyValues(_) => {
+            let message = "Too many value tests per predicate in the query expression.";
+            refusal("InvalidNumberValueTests", 400, message)
+        }
+        SelectError::Sort => {
+            let message = "Invalid sort expression. The sort attribute must be present in at least \
+                           one of the predicates, and the predicate cannot contain the is null \
+                           operator.";
+            refusal("InvalidSortExpression", 400, message)
+        }
+        SelectError::Limit(limit) => {
+            let reason = "MaxNumberOfItems must be between 1 and 2500.";
+            invalid_value(&limit, "MaxNumberOfItems", reason)
+        }
+        SelectError::TooManyAttributes(_) => too_many_requested_attributes(),
+        SelectError::Token => invalid_next_token(),
+        SelectError::NoSuchDomain => no_such_domain(),
+        SelectError::TimedOut => timed_out(),
+        other => internal(&other),
+    }
+}
+
+fn timed_out() -> ApiError {
+    let message = "A timeout occurred when attempting to query the specified domain with the \
+                   specified query expression.";
+    refusal("RequestTimeout", 408, message)
 }
 
 fn failed_condition(detail: String) -> ApiError {
@@ -156,8 +190,8 @@ fn unavailable(cause: &str) -> ApiError {
     refusal("ServiceUnavailable", 503, message)
 }
 
-fn internal(error: &dyn std::error::Error) -> ApiError {
-    tracing::warn!(error, "SimpleDB request failed");
+fn internal(error: &impl std::fmt::Display) -> ApiError {
+    tracing::warn!(%error, "SimpleDB request failed");
     let message = "Request could not be executed due to an internal service error";
     refusal("InternalError", 500, message)
 }

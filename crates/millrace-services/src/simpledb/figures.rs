@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use millrace_tables::store::Tables;
+use millrace_tables::Tables;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
@@ -26,6 +26,15 @@ impl Collector for TableFigures {
         Series::new("millrace_simpledb_waiting_writes", "Writes that wait for the writer")
             .gauge(encoder, count(writes))?;
         Series::new("millrace_simpledb_waiting_reads", "Reads that wait for a reader")
-            .gauge(encoder, count(reads))
+            .gauge(encoder, count(reads))?;
+        // A scrape has a thread of its own.
+        match futures_executor::block_on(self.0.domain_count()) {
+            Ok(domains) => Series::new("millrace_simpledb_domains", "Domains of all accounts")
+                .gauge(encoder, domains),
+            Err(error) => {
+                tracing::debug!(%error, "domains cannot be counted");
+                Ok(())
+            }
+        }
     }
 }

@@ -17,7 +17,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use millrace_broker::Shards;
-use millrace_tables::store::Tables;
+use millrace_tables::Tables;
 use millrace_wire::protocol::{Protocol, ServiceMetadata, Target};
 use millrace_wire::query::Parameters;
 use millrace_wire::simpledb::{self, Action as Input};
