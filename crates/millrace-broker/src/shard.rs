@@ -1,5 +1,6 @@
 //! One shard: a journal, its queues, its documents and its tasks.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::maintenance::{Maintenance, Truncation};
 use crate::move_task::MoveTasks;
 use crate::queue::{SharedQueue, new_definition};
 use crate::timers::Timers;
+use crate::view::View;
 
 /// The arguments for opening a shard.
 pub struct OpenShard {
@@ -48,6 +50,8 @@ pub struct Shard {
     kept: Arc<Kept>,
     move_tasks: Arc<MoveTasks>,
     truncation: Truncation,
+    /// The latest record of each view before this run.
+    views: BTreeMap<String, u64>,
 }
 
 impl Shard {
@@ -105,7 +109,7 @@ impl Shard {
             (kept.clone(), move_tasks.clone()),
             secret,
         );
-        Ok(Shard { truncation, common, catalog, kept, move_tasks })
+        Ok(Shard { truncation, common, catalog, kept, move_tasks, views: replayed.views })
     }
 
     pub fn id(&self) -> ShardId {
@@ -121,6 +125,13 @@ impl Shard {
     /// is before the first hold may be gone.
     pub fn hold_from(&self, position: Position) -> Hold {
         self.common.holds.hold_from(position)
+    }
+
+    /// A view of this journal, which ended there before this run. To be made before
+    /// [`crate::Shards::spawn_threads`]: what is dropped from the journal earlier may be missing.
+    pub fn view(&self, name: &'static str, end: Position) -> View {
+        let latest = self.views.get(name).copied().map(Position);
+        View::new(name, self.common.clone(), self.kept.clone(), end, latest)
     }
 
     /// Documents in this journal.

@@ -95,7 +95,7 @@ impl Admin {
     pub(crate) fn new(parts: AdminParts, rows: &[Row]) -> Admin {
         let AdminParts { shards, monitor, auth, sqs, tables, account, is_test } = parts;
         Admin {
-            backups: Backups::new(shards.clone(), monitor.clone(), &account),
+            backups: Backups::new(shards.clone(), monitor.clone(), tables.clone(), &account),
             peeks: Turns::new(PEEKS_AT_A_TIME),
             recognised: recognised(rows),
             served: rows.iter().map(|row| row.metadata.name).collect(),

@@ -66,7 +66,8 @@ impl Auth {
             });
         };
         let scope = Some(target.service.scope);
-        let verified = verifier.verify(request, scope, now_s()).map_err(target.service.auth_refusal)?;
+        let verified =
+            verifier.verify(request, scope, now_s()).map_err(target.service.auth_refusal)?;
         // A header that is spelled otherwise than the first look at it expects.
         let is_region_given = verified.region.is_some();
         let region = verified.region.map_or(Cow::Borrowed(region), Cow::Owned);

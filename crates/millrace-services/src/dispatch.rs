@@ -8,10 +8,10 @@ use millrace_broker::Shards;
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
+use millrace_tables::Tables;
 use millrace_wire::protocol::{Protocol, Target, detect};
 use millrace_wire::query::Parameters;
 use millrace_wire::sigv4::{AuthError, Credentials};
-use millrace_tables::Tables;
 use millrace_wire::{
     ApiError, Judgement, Request, Response, Service, Tenant, no_action_response, path,
 };
@@ -87,11 +87,7 @@ pub(crate) struct Further {
 
 impl Services {
     /// Prometheus scrapes `figures`, those of another floor, too.
-    pub fn new(
-        floors: Floors,
-        options: &Options,
-        figures: Option<Box<dyn Collector>>,
-    ) -> Services {
+    pub fn new(floors: Floors, options: &Options, figures: Option<Box<dyn Collector>>) -> Services {
         Services::with(Further::default(), floors, options, figures)
     }
 
@@ -110,9 +106,11 @@ impl Services {
         // A new service is a line here, and its folder.
         let mut rows =
             vec![Row::of_sqs(sqs.clone()), Row::of(cloudwatch.clone()), Row::of(Arc::new(Sts))];
-        rows.extend(tables.iter().map(|tables| {
-            Row::of(Arc::new(SimpleDb::new(tables.clone(), shards.clone())))
-        }));
+        rows.extend(
+            tables
+                .iter()
+                .map(|tables| Row::of(Arc::new(SimpleDb::new(tables.clone(), shards.clone())))),
+        );
         rows.extend(further.rows);
         let requests = Arc::new(RequestCounts::new(&rows));
         let sources = Sources {

@@ -157,7 +157,8 @@ impl Table {
 
 /// All services that are recognised in requests: those of the rows, and some that nothing serves.
 pub(crate) fn recognised(rows: &[Row]) -> Arc<[&'static ServiceMetadata]> {
-    let is_served = |other: &ServiceMetadata| rows.iter().any(|row| row.metadata.name == other.name);
+    let is_served =
+        |other: &ServiceMetadata| rows.iter().any(|row| row.metadata.name == other.name);
     let unserved = UNSERVED.into_iter().chain([SimpleDb::METADATA]).filter(|it| !is_served(it));
     rows.iter().map(|row| row.metadata).chain(unserved).collect()
 }

@@ -37,6 +37,6 @@ mod writer;
 mod tests;
 
 pub use log::{Known, Log, LogError, Visit};
-pub use open::{OpenError, Place, accept};
+pub use open::{OpenError, Place, accept, check};
 pub use reader::ReadError;
-pub use tables::{Limits, Options, Tables};
+pub use tables::{Copy, Limits, Options, Tables};

@@ -116,6 +116,10 @@ impl Log for MemoryLog {
         self.state().oldest
     }
 
+    fn end(&self) -> u64 {
+        self.state().tail
+    }
+
     fn tail(&self) -> u64 {
         self.state().tail
     }
@@ -127,5 +131,9 @@ impl Log for MemoryLog {
     fn remember(&self, known: &Known) -> Result<(), LogError> {
         self.state().known = Some(known.clone());
         Ok(())
+    }
+
+    fn hold(&self) -> (Box<dyn Send>, u64) {
+        (Box::new(()), self.state().oldest)
     }
 }

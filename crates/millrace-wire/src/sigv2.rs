@@ -104,12 +104,8 @@ fn check_time(parameters: &Parameters<'_>, now: u64) -> Result<(), AuthError> {
         instant.ok_or_else(invalid).map(Some)
     };
     match (instant("Timestamp")?, instant("Expires")?) {
-        (Some(_), Some(_)) => {
-            Err(AuthError::BothTimes)
-        }
-        (None, None) => {
-            Err(AuthError::MissingParameter("Timestamp or Expires"))
-        }
+        (Some(_), Some(_)) => Err(AuthError::BothTimes),
+        (None, None) => Err(AuthError::MissingParameter("Timestamp or Expires")),
         (Some(signed_at), None) if signed_at.abs_diff(now) > SKEW_SECONDS => {
             Err(AuthError::PresignedExpired)
         }

@@ -98,7 +98,10 @@ impl Server {
             account: "000000000000".to_owned(),
             ..Options::default()
         };
-        let server = Server { log, services: Services::new(Floors { shards, monitor, tables: None }, &options, None) };
+        let server = Server {
+            log,
+            services: Services::new(Floors { shards, monitor, tables: None }, &options, None),
+        };
         server.call("CreateQueue", r#"{"QueueName":"queue"}"#)?;
         Ok(server)
     }

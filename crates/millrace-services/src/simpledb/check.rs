@@ -94,10 +94,7 @@ pub(super) fn requested_names(names: &[String]) -> Result<Vec<String>, ApiError>
     Ok(names.to_vec())
 }
 
-pub(super) fn put_item(
-    name: Option<&str>,
-    attributes: &[Attribute],
-) -> Result<PutItem, ApiError> {
+pub(super) fn put_item(name: Option<&str>, attributes: &[Attribute]) -> Result<PutItem, ApiError> {
     let name = item_name(name)?;
     if attributes.is_empty() {
         return Err(error::no_attributes(name));
@@ -173,9 +170,8 @@ pub(super) fn condition(input: &ChangeItem) -> Result<Option<Condition>, ApiErro
         return Ok(None);
     }
     // Of two, one has the name and the other has the rest.
-    let member = |member: fn(&Expected) -> &Option<String>| {
-        all.iter().find_map(|it| member(it).as_deref())
-    };
+    let member =
+        |member: fn(&Expected) -> &Option<String>| all.iter().find_map(|it| member(it).as_deref());
     let (value, exists) = (member(|it| &it.value), member(|it| &it.exists));
     let name = member(|it| &it.name).ok_or_else(|| error::missing("Expected.Name"))?;
     attribute_name(name)?;

@@ -84,7 +84,8 @@ pub(super) fn exists_and_expected_value() -> ApiError {
 }
 
 pub(super) fn incomplete_expected() -> ApiError {
-    let message = "If Expected.Exists = True or unspecified, then Expected.Value has to be specified";
+    let message =
+        "If Expected.Exists = True or unspecified, then Expected.Value has to be specified";
     refusal("IncompleteExpectedValues", 400, message)
 }
 
@@ -199,11 +200,7 @@ fn missing_parameter(message: String) -> ApiError {
     refusal("MissingParameter", 400, message)
 }
 
-fn refusal(
-    code: &'static str,
-    status: u16,
-    message: impl Into<Cow<'static, str>>,
-) -> ApiError {
+fn refusal(code: &'static str, status: u16, message: impl Into<Cow<'static, str>>) -> ApiError {
     ApiError { namespace: "com.amazonaws.sdb", shape: code, code, status, message: message.into() }
 }
 

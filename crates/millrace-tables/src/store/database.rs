@@ -1,6 +1,8 @@
 //! The database file, or the memory that stands for it, and connections to it.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -16,6 +18,9 @@ const WRITER_CACHE_KIB: i32 = 16 << 10;
 const READER_CACHE_KIB: i32 = 4 << 10;
 /// The write-ahead file is cut to this when it begins again.
 const WAL_BYTES: i64 = 32 << 20;
+
+/// Copies are written under such names.
+pub(super) const COPY_PREFIX: &str = "copy-";
 
 /// Where connections go.
 pub(super) struct Database {
@@ -80,19 +85,40 @@ impl Database {
         Some(turns.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn copy_to(
+    /// Writes a copy of what is committed, which says that it holds all records up to `applied`, too,
+    /// to a file that has no name any more.
+    pub(super) fn copy(
         &self,
-        file: &Path,
+        applied: u64,
         is_wanted: impl Fn() -> bool + Send + 'static,
-    ) -> Result<(), ReadError> {
-        let _reading = self.reading();
-        let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        connection.progress_handler(INSTRUCTIONS, Some(move || !is_wanted()))?;
-        let file = file
-            .to_str()
-            .ok_or_else(|| ReadError::Failed("the path of the copy is not UTF-8".to_owned()))?;
-        connection.execute("VACUUM INTO ?", [file])?;
-        Ok(())
+    ) -> Result<File, ReadError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let Location::File(path) = &self.location else {
+            return Err(ReadError::Failed("it is in memory".to_owned()));
+        };
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let copy = path.with_file_name(format!("{COPY_PREFIX}{number}.db"));
+        let written = (|| {
+            let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+            connection.progress_handler(INSTRUCTIONS, Some(move || !is_wanted()))?;
+            connection.execute("VACUUM INTO ?", [copy.to_string_lossy()])?;
+            let connection = Connection::open(&copy)?;
+            connection.pragma_update(None, "journal_mode", "off")?;
+            connection.pragma_update(None, "synchronous", "off")?;
+            let sql = "UPDATE state SET applied = max(applied, ?)";
+            connection.execute(sql, [applied as i64])?;
+            connection.close().map_err(|(_, error)| error)
+        })();
+        let file = written
+            .map_err(ReadError::from)
+            .and_then(|()| File::open(&copy).map_err(|error| ReadError::Failed(error.to_string())));
+        match std::fs::remove_file(&copy) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, path = %copy.display(), "a copy is left");
+            }
+            _ => {}
+        }
+        file
     }
 
     fn connect(&self, flags: OpenFlags) -> rusqlite::Result<Connection> {

@@ -29,6 +29,9 @@ pub trait Log: Send + Sync {
     /// The beginning of what is kept: no record from here on is missing.
     fn oldest(&self) -> u64;
 
+    /// Where the log ended when it was opened.
+    fn end(&self) -> u64;
+
     /// The first position that nothing has been written to.
     fn tail(&self) -> u64;
 
@@ -38,6 +41,10 @@ pub trait Log: Send + Sync {
     /// Remembers this, durably, and lets go of all records up to `checkpointed`, which is the
     /// latest of all or of all before the first.
     fn remember(&self, known: &Known) -> Result<(), LogError>;
+
+    /// Keeps what a copy of the database needs that is made from now on, until what is returned is
+    /// dropped. Up to the position, too, the copy is known to hold everything.
+    fn hold(&self) -> (Box<dyn Send>, u64);
 }
 
 /// Why the log did not do as it was asked.

@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use thiserror::Error;
 
-use super::database::{Database, find_damage, is_damage};
+use super::database::{COPY_PREFIX, Database, find_damage, is_damage};
 use super::log::{Known, Log, LogError};
 use super::recovery::catch_up;
 use super::rows::{Rows, unsigned};
@@ -85,8 +85,9 @@ impl OpenError {
 
     /// Returns true if the server can be made to take the database as it is: see [`accept`].
     pub fn is_mismatch(&self) -> bool {
-        use OpenError::{Ahead, Behind, Foreign, Lost};
-        matches!(self, Lost { .. } | Ahead { .. } | Behind { .. } | Foreign { .. })
+        use OpenError::{Ahead, Behind, Foreign, Log, Lost};
+        let is_log = matches!(self, Log(LogError::Damaged(_)));
+        is_log || matches!(self, Lost { .. } | Ahead { .. } | Behind { .. } | Foreign { .. })
     }
 }
 
@@ -134,6 +135,7 @@ pub(super) fn open(place: &Place, log: Arc<dyn Log>, limits: Limits) -> Result<O
         }
         Place::Directory(directory) => {
             make_directory(directory)?;
+            remove_copies(directory)?;
             let path = directory.join(FILE);
             let (connection, state, known) = open_file(&path, &*log)?;
             (Database::in_file(path), connection, state, known)
@@ -168,6 +170,21 @@ pub fn accept(directory: &Path) -> Result<bool, OpenError> {
     Ok(has_data)
 }
 
+/// Looks for damage in a database that no server uses. Returns what was found.
+pub fn check(directory: &Path) -> Result<Option<String>, OpenError> {
+    let sqlite = OpenError::sqlite("checking it");
+    let path = directory.join(FILE);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let mut connection = Connection::open_with_flags(&path, flags).map_err(&sqlite)?;
+    match find_damage(&mut connection, None) {
+        Err(error) if is_damage(&error) => Ok(Some(error.to_string())),
+        found => found.map_err(&sqlite),
+    }
+}
+
 fn open_file(path: &Path, log: &dyn Log) -> Result<(Connection, State, Option<Known>), OpenError> {
     let known = log.known()?;
     let owned = || path.to_owned();
@@ -180,7 +197,7 @@ fn open_file(path: &Path, log: &dyn Log) -> Result<(Connection, State, Option<Kn
         }
         (Found::Sound(..), None) => return Err(OpenError::Foreign { path: owned() }),
         (Found::Sound(connection, state), Some(known)) if state.database == known.database => {
-            if state.applied > log.tail() {
+            if state.applied > log.end() {
                 return Err(OpenError::Ahead { path: owned() });
             }
             if log.oldest() > state.applied && known.checkpointed > state.applied {
@@ -322,6 +339,24 @@ fn set_aside(path: &Path) -> Result<(), OpenError> {
 fn make_directory(directory: &Path) -> Result<(), OpenError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|source| OpenError::Io { doing: "making", path: directory.to_owned(), source })
+}
+
+/// Removes what a copy left when the process ended.
+fn remove_copies(directory: &Path) -> Result<(), OpenError> {
+    let removed = directory.read_dir().and_then(|files| {
+        for file in files {
+            let file = file?;
+            if file.file_name().to_string_lossy().starts_with(COPY_PREFIX) {
+                std::fs::remove_file(file.path())?;
+            }
+        }
+        Ok(())
+    });
+    removed.map_err(|source| OpenError::Io {
+        doing: "removing old copies in",
+        path: directory.to_owned(),
+        source,
+    })
 }
 
 fn new_id() -> Result<String, OpenError> {

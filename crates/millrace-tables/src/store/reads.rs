@@ -78,8 +78,3 @@ pub(super) fn item(
     }
     Ok(attributes)
 }
-
-/// The position up to which records are in the database, as this connection sees it.
-pub(super) fn applied(connection: &Connection) -> rusqlite::Result<u64> {
-    connection.query_row("SELECT applied FROM state", [], |row| unsigned(row, 0))
-}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::database::Database;
 use super::log::Log;
 use super::open::{OpenError, Opened, Place, open};
 use super::reader::{ReadError, Readers};
@@ -74,14 +75,21 @@ pub struct Tables {
     lookups: Arc<Readers>,
     queries: Arc<Readers>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    database: Arc<super::database::Database>,
+    database: Arc<Database>,
+    log: Arc<dyn Log>,
+}
+
+/// A copy of the database in a file without a name.
+pub struct Copy {
+    pub file: std::fs::File,
+    _hold: Box<dyn Send>,
 }
 
 impl Tables {
     /// Opens the database, brings it up to date from the log, and starts the threads "tables",
     /// "tables-get" and "tables-read".
     pub fn open(place: &Place, log: Arc<dyn Log>, options: Options) -> Result<Tables, OpenError> {
-        let Opened { database, session } = open(place, log, options.limits)?;
+        let Opened { database, session } = open(place, log.clone(), options.limits)?;
         let database = Arc::new(database);
         let waiting = Arc::new(Waiting::new(options));
         let lookups = Arc::new(Readers::new(&options));
@@ -92,6 +100,7 @@ impl Tables {
             queries: queries.clone(),
             threads: Mutex::default(),
             database: database.clone(),
+            log,
         };
         let started = (|| -> Result<_, OpenError> {
             let mut threads = Vec::with_capacity(4);
@@ -179,14 +188,13 @@ impl Tables {
         (self.waiting.count(), self.lookups.count() + self.queries.count())
     }
 
-    /// Writes a copy of the database as it is now to a file that is not there yet. Returns once it
-    /// is whole. To be called by a thread that may block; `is_wanted` is asked now and then.
-    pub fn copy_to(
-        &self,
-        file: &std::path::Path,
-        is_wanted: impl Fn() -> bool + Send + 'static,
-    ) -> Result<(), ReadError> {
-        self.database.copy_to(file, is_wanted)
+    /// Makes a copy of the database as it is now, to be read from its beginning. The journal keeps
+    /// what the copy needs until the [`Copy`] is dropped. To be called by a thread that may block;
+    /// `is_wanted` is asked now and then.
+    pub fn copy(&self, is_wanted: impl Fn() -> bool + Send + 'static) -> Result<Copy, ReadError> {
+        let (hold, applied) = self.log.hold();
+        let file = self.database.copy(applied, is_wanted)?;
+        Ok(Copy { file, _hold: hold })
     }
 
     /// Ends the threads. Writes that wait are made first; later ones are refused.

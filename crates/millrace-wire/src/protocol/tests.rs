@@ -3,8 +3,7 @@ use crate::{Header, cloudwatch, simpledb};
 
 /// All services that are recognised, as the table of services lists them.
 fn services() -> Vec<&'static ServiceMetadata> {
-    let served: [&ServiceMetadata; 3] =
-        [&sqs::SERVICE, &cloudwatch::SERVICE, &simpledb::SERVICE];
+    let served: [&ServiceMetadata; 3] = [&sqs::SERVICE, &cloudwatch::SERVICE, &simpledb::SERVICE];
     served.into_iter().chain(UNSERVED).collect()
 }
 
