@@ -44,6 +44,8 @@ pub(super) struct Readers {
     has_changed: Condvar,
     waiting_max: usize,
     limit: Duration,
+    /// Reads that run are interrupted.
+    is_closed: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -78,6 +80,7 @@ impl Readers {
             has_changed: Condvar::new(),
             waiting_max: options.waiting_reads,
             limit: options.read_limit,
+            is_closed: Arc::default(),
         }
     }
 
@@ -110,14 +113,17 @@ impl Readers {
         if claim.0.has_timed_out.load(Ordering::Relaxed) {
             return Err(ReadError::TimedOut(self.limit));
         }
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(ReadError::Closed);
+        }
         match answered {
             Ok(answer) => Ok(answer),
-            Err(_) if self.state().is_closed => Err(ReadError::Closed),
             Err(_) => Err(ReadError::Failed("a read panicked".to_owned())),
         }
     }
 
     pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
         let mut state = self.state();
         state.is_closed = true;
         let forgotten = std::mem::take(&mut state.waiting);
@@ -161,13 +167,15 @@ impl Readers {
             }
             let _reading = database.reading();
             let until = Instant::now() + self.limit;
-            let readers_closed = || false;
+            let is_closed = self.is_closed.clone();
             let handler = move || {
                 let is_late = Instant::now() >= until;
                 if is_late {
                     signs.has_timed_out.store(true, Ordering::Relaxed);
                 }
-                is_late || readers_closed() || signs.is_unwanted.load(Ordering::Relaxed)
+                is_late
+                    || is_closed.load(Ordering::Relaxed)
+                    || signs.is_unwanted.load(Ordering::Relaxed)
             };
             if let Err(error) = connection.progress_handler(INSTRUCTIONS, Some(handler)) {
                 tracing::error!(%error, "a read has no time limit");

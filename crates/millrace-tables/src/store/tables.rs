@@ -18,6 +18,9 @@ use crate::domain::{DomainFigures, DomainKey};
 use crate::item::Attribute;
 use crate::write::{Write, WriteError};
 
+/// Threads for queries.
+const QUERIES_AT_A_TIME: usize = 2;
+
 /// Most of what there may be of something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -74,7 +77,8 @@ pub struct Tables {
     /// For reads that take microseconds, which wait for no query.
     lookups: Arc<Readers>,
     queries: Arc<Readers>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    readers: Mutex<Vec<JoinHandle<()>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
     database: Arc<Database>,
     log: Arc<dyn Log>,
 }
@@ -98,20 +102,20 @@ impl Tables {
             waiting: waiting.clone(),
             lookups: lookups.clone(),
             queries: queries.clone(),
-            threads: Mutex::default(),
+            readers: Mutex::default(),
+            writer: Mutex::default(),
             database: database.clone(),
             log,
         };
-        let started = (|| -> Result<_, OpenError> {
-            let mut threads = Vec::with_capacity(4);
-            let writer = Writer::new(session, database.clone(), waiting);
-            threads.push(spawn("tables", move || writer.run())?);
-            threads.push(lookups.spawn("tables-get", &database)?);
-            threads.push(queries.spawn("tables-read", &database)?);
-            threads.push(queries.spawn("tables-read", &database)?);
-            Ok(threads)
-        })();
-        *tables.threads.lock().unwrap_or_else(PoisonError::into_inner) = started?;
+        let mut readers = tables.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.push(lookups.spawn("tables-get", &database)?);
+        for _ in 0..QUERIES_AT_A_TIME {
+            readers.push(queries.spawn("tables-read", &database)?);
+        }
+        drop(readers);
+        let writer = Writer::new(session, database, waiting);
+        let writer = spawn("tables", move || writer.run())?;
+        *tables.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
         Ok(tables)
     }
 
@@ -199,15 +203,20 @@ impl Tables {
 
     /// Ends the threads. Writes that wait are made first; later ones are refused.
     pub fn close(&self) {
-        self.waiting.close();
-        self.lookups.close();
-        self.queries.close();
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        for thread in threads.drain(..) {
+        let join = |thread: JoinHandle<()>| {
             if thread.join().is_err() {
                 tracing::error!("a thread of the tables panicked");
             }
-        }
+        };
+        self.lookups.close();
+        self.queries.close();
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.drain(..).for_each(join);
+        // Last, so that SQLite removes the files beside the database: only a connection that can
+        // write does.
+        self.waiting.close();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        writer.into_iter().for_each(join);
     }
 }
 
