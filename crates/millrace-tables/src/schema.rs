@@ -3,8 +3,9 @@
 /// What a new database is made of. All ids are of one sequence, so they are never used again.
 ///
 /// - `domains`: each domain with its figures.
-/// - `names`: the attribute names of a domain; how many pairs have each. A name without pairs has
-///   no row.
+/// - `names`: the attribute names of a domain; how many pairs, and how many items, have each. A name
+///   without pairs has no row. Select takes an attribute to have one value an item only if the two
+///   are equal.
 /// - `items`: ids rise in the order of first insertion.
 /// - `attributes`: the pairs. `place` is the rank of the name in its item by first insertion.
 /// - `deleted_domains`: domains whose names, items and attributes are still to be removed.
@@ -29,6 +30,7 @@ CREATE TABLE names (
     domain INTEGER NOT NULL,
     name TEXT NOT NULL,
     pairs INTEGER NOT NULL DEFAULT 0,
+    items INTEGER NOT NULL DEFAULT 0,
     UNIQUE (domain, name)
 ) STRICT;
 CREATE TABLE items (

@@ -12,13 +12,28 @@
 //! Bounded: the length and the depth of an expression, its predicates and values, the items and
 //! bytes of a page, the time for it.
 
+mod ast;
+mod condition;
+mod covers;
 mod error;
+mod lexer;
+mod page;
+mod parser;
+mod pattern;
+mod plan;
+mod ranges;
+#[cfg(test)]
+mod tests;
+mod token;
+mod walk;
 
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension, params};
 
+use self::ast::Output;
 pub use self::error::SelectError;
+use self::token::Position;
 use crate::item::Item;
 
 /// A query, as a client sends it.
@@ -68,12 +83,43 @@ impl Default for Bounds {
 
 /// Answers a query with the first page, or with the page that the token is for.
 ///
-/// Everything is read of one snapshot.
+/// Everything is read from one snapshot.
 pub fn run(
     connection: &Connection,
     query: &Query<'_>,
     bounds: &Bounds,
 ) -> Result<Page, SelectError> {
-    let _ = (connection, query, bounds);
-    Err(SelectError::Syntax)
+    let select = parser::parse(query.expression)?;
+    let fingerprint = token::fingerprint(query, &select);
+    let after = match query.token {
+        Some(token) => Some(Position::from_token(token, fingerprint)?),
+        None => None,
+    };
+    let snapshot = connection.unchecked_transaction()?;
+    let sql = "SELECT id, items FROM domains WHERE region = ? AND account = ? AND name = ?";
+    let parameters = params![query.region, query.account, select.domain];
+    let found = snapshot.query_row(sql, parameters, |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
+    });
+    let (domain, items) = found.optional()?.ok_or(SelectError::NoSuchDomain)?;
+    let is_whole_count = select.output == Output::Count
+        && select.condition.is_none()
+        && select.limit.is_none()
+        && after.is_none();
+    if is_whole_count {
+        return Ok(Page { found: Found::Count(items), token: None, examined: 0 });
+    }
+    let Some(plan) = plan::plan(&snapshot, domain, &select, after.as_ref())? else {
+        return Ok(Page { found: nothing(&select), token: None, examined: 0 });
+    };
+    let gathered = page::gather(&snapshot, domain, &select, &plan, (after, bounds))?;
+    let token = gathered.next.map(|next| next.to_token(fingerprint));
+    Ok(Page { found: gathered.found, token, examined: gathered.examined })
+}
+
+fn nothing(select: &ast::Select) -> Found {
+    match select.output {
+        Output::Count => Found::Count(0),
+        _ => Found::Items(Vec::new()),
+    }
 }

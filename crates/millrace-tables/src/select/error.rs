@@ -37,3 +37,18 @@ pub enum SelectError {
     #[error("the query failed: {0}")]
     Failed(String),
 }
+
+impl From<rusqlite::Error> for SelectError {
+    fn from(error: rusqlite::Error) -> SelectError {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::OperationInterrupted) => SelectError::TimedOut,
+            _ => SelectError::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<rusqlite::types::FromSqlError> for SelectError {
+    fn from(error: rusqlite::types::FromSqlError) -> SelectError {
+        SelectError::Failed(error.to_string())
+    }
+}
