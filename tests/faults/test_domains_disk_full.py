@@ -27,7 +27,7 @@ def server(disk, tmp_path):  # noqa: F811
 def put(db, n) -> bool:
     """Whether the batch was stored; any refusal but the one expected is an error."""
     try:
-        db.batch_put("d", [(f"{n}-{m}", {f"a{k}": f"{n} {VALUE}" for k in range(8)}) for m in range(25)])
+        db.batch_put("domain", [(f"{n}-{m}", {f"a{k}": f"{n} {VALUE}" for k in range(8)}) for m in range(25)])
     except ApiError as refused:
         assert (refused.status, refused.code) == REFUSAL, refused
         return False
@@ -36,7 +36,7 @@ def put(db, n) -> bool:
 
 def test_a_disk_without_room_for_the_database_refuses_changes_until_there_is_room(server, disk):  # noqa: F811
     db = SimpleDb(server.endpoint)
-    db.create("d")
+    db.create("domain")
     filler = disk / "filler"
     with filler.open("wb") as file:
         # What the journal has is its own; 8 MiB are left for the database.
@@ -53,8 +53,8 @@ def test_a_disk_without_room_for_the_database_refuses_changes_until_there_is_roo
             if refused == 5:
                 break
     assert refused == 5, "the disk never fills"
-    assert db.count("d") == 25 * len(stored) > 0
-    assert db.metadata("d")["ItemCount"] == 25 * len(stored)
+    assert db.count("domain") == 25 * len(stored) > 0
+    assert db.metadata("domain")["ItemCount"] == 25 * len(stored)
 
     filler.unlink()
     eventually(lambda: put(db, 1000), "room again", timeout_s=20)
@@ -62,14 +62,14 @@ def test_a_disk_without_room_for_the_database_refuses_changes_until_there_is_roo
     for n in range(1001, 1010):
         assert put(db, n)
         stored.append(n)
-    assert db.count("d") == 25 * len(stored)
+    assert db.count("domain") == 25 * len(stored)
     server.restart("kill")
-    assert db.count("d") == 25 * len(stored) == db.metadata("d")["ItemCount"]
+    assert db.count("domain") == 25 * len(stored) == db.metadata("domain")["ItemCount"]
 
 
 def test_a_full_journal_refuses_changes_until_there_is_room(server, disk):  # noqa: F811
     db, api = SimpleDb(server.endpoint), JsonApi(server.endpoint)
-    db.create("d")
+    db.create("domain")
     url = api.call("CreateQueue", QueueName="full")["QueueUrl"]
     refused = 0
     body = "x" * (256 << 10)
@@ -86,4 +86,4 @@ def test_a_full_journal_refuses_changes_until_there_is_room(server, disk):  # no
     assert not put(db, -2) or stored
     api.call("PurgeQueue", QueueUrl=url)
     eventually(lambda: put(db, 5000), "room again", timeout_s=30)
-    assert db.count("d") >= 25
+    assert db.count("domain") >= 25
