@@ -22,6 +22,8 @@ mod parser;
 mod pattern;
 mod plan;
 mod ranges;
+#[cfg(test)]
+mod tests;
 mod token;
 mod walk;
 

@@ -10,7 +10,7 @@
 //! | 2 | domain deleted | id |
 //! | 3 | figures of a domain | id, items, bytes of their names, names, their bytes, pairs, bytes of values |
 //! | 4 | name created | id, domain, name |
-//! | 5 | pairs of a name (0: the name is gone) | id, pairs |
+//! | 5 | pairs of a name (0: the name is gone), and items with it | id, pairs, items |
 //! | 6 | item created | id, domain, name |
 //! | 7 | item deleted, with its pairs | id |
 //! | 8 | pair added | item, place, name, value |
@@ -29,7 +29,7 @@ pub(super) enum Change<'a> {
     DomainDeleted { id: u64 },
     Figures { id: u64, figures: DomainFigures },
     NameCreated { id: u64, domain: u64, name: &'a str },
-    NamePairs { id: u64, pairs: u64 },
+    NameCounts { id: u64, pairs: u64, items: u64 },
     ItemCreated { id: u64, domain: u64, name: &'a str },
     ItemDeleted { id: u64 },
     PairAdded { item: u64, place: u64, name: u64, value: &'a str },
@@ -71,7 +71,7 @@ impl RecordWriter {
                 self.fields(3, &numbers, &[]);
             }
             Change::NameCreated { id, domain, name } => self.fields(4, &[id, domain], &[name]),
-            Change::NamePairs { id, pairs } => self.fields(5, &[id, pairs], &[]),
+            Change::NameCounts { id, pairs, items } => self.fields(5, &[id, pairs, items], &[]),
             Change::ItemCreated { id, domain, name } => self.fields(6, &[id, domain], &[name]),
             Change::ItemDeleted { id } => self.fields(7, &[id], &[]),
             Change::PairAdded { item, place, name, value } => {
@@ -150,7 +150,11 @@ impl<'a> RecordReader<'a> {
                 domain: self.number()?,
                 name: self.text()?,
             },
-            5 => Change::NamePairs { id: self.number()?, pairs: self.number()? },
+            5 => Change::NameCounts {
+                id: self.number()?,
+                pairs: self.number()?,
+                items: self.number()?,
+            },
             6 => Change::ItemCreated {
                 id: self.number()?,
                 domain: self.number()?,
@@ -216,7 +220,7 @@ mod tests {
             Change::DomainDeleted { id: 1 },
             Change::Figures { id: 300, figures },
             Change::NameCreated { id: 2, domain: 1, name: "größe" },
-            Change::NamePairs { id: 2, pairs: 0 },
+            Change::NameCounts { id: 2, pairs: 0, items: 0 },
             Change::ItemCreated { id: 3, domain: 1, name: "item" },
             Change::ItemDeleted { id: 127 },
             Change::PairAdded { item: 3, place: 128, name: 2, value: "" },

@@ -19,7 +19,7 @@ pub(super) struct Rows<'c> {
     note_deleted: Statement<'c>,
     figures: Statement<'c>,
     create_name: Statement<'c>,
-    name_pairs: Statement<'c>,
+    name_counts: Statement<'c>,
     delete_name: Statement<'c>,
     create_item: Statement<'c>,
     delete_item: Statement<'c>,
@@ -45,7 +45,7 @@ impl<'c> Rows<'c> {
                  FROM domains WHERE region = ? AND account = ? AND name = ?",
             )?,
             domains_of: prepare("SELECT count(*) FROM domains WHERE region = ? AND account = ?")?,
-            name: prepare("SELECT id, pairs FROM names WHERE domain = ? AND name = ?")?,
+            name: prepare("SELECT id, pairs, items FROM names WHERE domain = ? AND name = ?")?,
             item: prepare("SELECT id FROM items WHERE domain = ? AND name = ?")?,
             pairs: prepare(
                 "SELECT attributes.place, names.name, attributes.value FROM attributes \
@@ -61,7 +61,7 @@ impl<'c> Rows<'c> {
                  pairs = ?, value_bytes = ? WHERE id = ?",
             )?,
             create_name: prepare("INSERT INTO names (id, domain, name) VALUES (?, ?, ?)")?,
-            name_pairs: prepare("UPDATE names SET pairs = ? WHERE id = ?")?,
+            name_counts: prepare("UPDATE names SET pairs = ?, items = ? WHERE id = ?")?,
             delete_name: prepare("DELETE FROM names WHERE id = ?")?,
             create_item: prepare("INSERT INTO items (id, domain, name) VALUES (?, ?, ?)")?,
             delete_item: prepare("DELETE FROM items WHERE id = ?")?,
@@ -127,10 +127,14 @@ impl<'c> Rows<'c> {
         self.domains_of.query_row([region, account], |row| unsigned(row, 0))
     }
 
-    /// Id and pairs of a name.
-    pub(super) fn name(&mut self, domain: u64, name: &str) -> rusqlite::Result<Option<(u64, u64)>> {
+    /// Id, pairs and items of a name.
+    pub(super) fn name(
+        &mut self,
+        domain: u64,
+        name: &str,
+    ) -> rusqlite::Result<Option<(u64, u64, u64)>> {
         let found = self.name.query_row(params![domain as i64, name], |row| {
-            Ok((unsigned(row, 0)?, unsigned(row, 1)?))
+            Ok((unsigned(row, 0)?, unsigned(row, 1)?, unsigned(row, 2)?))
         });
         found.optional()
     }
@@ -183,11 +187,11 @@ impl<'c> Rows<'c> {
                 self.note_id(id);
                 self.create_name.execute(params![id as i64, domain as i64, name])?;
             }
-            Change::NamePairs { id, pairs: 0 } => {
+            Change::NameCounts { id, pairs: 0, .. } => {
                 self.delete_name.execute([id as i64])?;
             }
-            Change::NamePairs { id, pairs } => {
-                self.name_pairs.execute([pairs as i64, id as i64])?;
+            Change::NameCounts { id, pairs, items } => {
+                self.name_counts.execute([pairs as i64, items as i64, id as i64])?;
             }
             Change::ItemCreated { id, domain, name } => {
                 self.note_id(id);

@@ -38,8 +38,15 @@ struct Domain {
 #[derive(Clone, Copy)]
 struct Name {
     id: u64,
-    pairs: u64,
+    counts: NameCounts,
     is_changed: bool,
+}
+
+/// Pairs with a name, and items that have it.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct NameCounts {
+    pairs: u64,
+    items: u64,
 }
 
 impl<'c> Transaction<'c> {
@@ -99,10 +106,11 @@ impl<'c> Transaction<'c> {
         for names in self.names.values_mut() {
             for name in names.values_mut().filter(|name| name.is_changed) {
                 name.is_changed = false;
-                let change = Change::NamePairs { id: name.id, pairs: name.pairs };
+                let NameCounts { pairs, items } = name.counts;
+                let change = Change::NameCounts { id: name.id, pairs, items };
                 make(&mut self.rows, &mut self.record, &change)?;
             }
-            names.retain(|_, name| name.pairs > 0);
+            names.retain(|_, name| name.counts.pairs > 0);
         }
         self.cached_names = self.names.values().map(HashMap::len).sum();
         Ok(())
@@ -172,7 +180,7 @@ impl<'c> Transaction<'c> {
         }
         for (name, change) in names {
             if let Some(cached) = self.names.get_mut(&domain).and_then(|all| all.get_mut(&name)) {
-                cached.pairs = change.after;
+                cached.counts = change.after;
                 cached.is_changed |= change.before != change.after;
             }
         }
@@ -209,7 +217,7 @@ impl<'c> Transaction<'c> {
         Ok(())
     }
 
-    /// Pairs of each name that the plans change, before and after.
+    /// What the plans make of each name that they change.
     fn name_changes(
         &mut self,
         domain: u64,
@@ -221,12 +229,14 @@ impl<'c> Transaction<'c> {
                 continue;
             }
             if !changes.contains_key(&plan.name) {
-                let pairs = self.name(domain, &plan.name)?.map_or(0, |name| name.pairs);
-                changes.insert(plan.name.clone(), NameChange { before: pairs, after: pairs });
+                let counts = self.name(domain, &plan.name)?.map(|name| name.counts);
+                let (before, after) = (counts.unwrap_or_default(), counts.unwrap_or_default());
+                changes.insert(plan.name.clone(), NameChange { before, after });
             }
             if let Some(change) = changes.get_mut(&plan.name) {
-                change.after = (change.after + plan.after.len() as u64)
-                    .saturating_sub(plan.before.len() as u64);
+                let NameCounts { pairs, items } = &mut change.after;
+                step(pairs, plan.after.len() as u64, plan.before.len() as u64);
+                step(items, (!plan.after.is_empty()).into(), (!plan.before.is_empty()).into());
             }
         }
         Ok(changes)
@@ -241,7 +251,7 @@ impl<'c> Transaction<'c> {
             if self.name(domain, name)?.is_none() {
                 let id = self.rows.next_id();
                 self.make(&Change::NameCreated { id, domain, name })?;
-                let created = Name { id, pairs: 0, is_changed: true };
+                let created = Name { id, counts: NameCounts::default(), is_changed: true };
                 self.names.entry(domain).or_default().insert(name.clone(), created);
                 self.cached_names += 1;
             }
@@ -299,8 +309,8 @@ impl<'c> Transaction<'c> {
         if let Some(name) = self.names.get(&domain).and_then(|names| names.get(name)) {
             return Ok(Some(*name));
         }
-        let Some((id, pairs)) = self.rows.name(domain, name)? else { return Ok(None) };
-        let found = Name { id, pairs, is_changed: false };
+        let Some((id, pairs, items)) = self.rows.name(domain, name)? else { return Ok(None) };
+        let found = Name { id, counts: NameCounts { pairs, items }, is_changed: false };
         self.names.entry(domain).or_default().insert(name.to_owned(), found);
         self.cached_names += 1;
         Ok(Some(found))
@@ -317,11 +327,16 @@ impl<'c> Transaction<'c> {
     }
 }
 
-/// Pairs of a name.
+/// A name before and after a write.
 #[derive(Clone, Copy)]
 struct NameChange {
-    before: u64,
-    after: u64,
+    before: NameCounts,
+    after: NameCounts,
+}
+
+/// Changes a number by what comes and what goes.
+fn step(number: &mut u64, more: u64, less: u64) {
+    *number = number.saturating_add(more).saturating_sub(less);
 }
 
 /// Changes the rows, and notes it in the record.
@@ -341,31 +356,28 @@ fn figures_after(
     names: &BTreeMap<String, NameChange>,
 ) -> DomainFigures {
     let mut after = figures;
-    let change = |figure: &mut u64, more: u64, less: u64| {
-        *figure = figure.saturating_add(more).saturating_sub(less);
-    };
     for plan in plans {
         let (is_there, was_there) = (plan.pairs_after() > 0, plan.id.is_some());
         let bytes = plan.name.len() as u64;
-        change(&mut after.items, is_there.into(), was_there.into());
-        change(
+        step(&mut after.items, is_there.into(), was_there.into());
+        step(
             &mut after.item_name_bytes,
             if is_there { bytes } else { 0 },
             if was_there { bytes } else { 0 },
         );
-        change(&mut after.attribute_values, plan.pairs_after(), plan.pairs_before());
+        step(&mut after.attribute_values, plan.pairs_after(), plan.pairs_before());
         for name in plan.names.values().filter(|name| name.before != name.after) {
             let bytes = |values: &std::collections::BTreeSet<String>| {
                 values.iter().map(|value| value.len() as u64).sum()
             };
-            change(&mut after.attribute_value_bytes, bytes(&name.after), bytes(&name.before));
+            step(&mut after.attribute_value_bytes, bytes(&name.after), bytes(&name.before));
         }
     }
-    for (name, NameChange { before, after: pairs }) in names {
+    for (name, NameChange { before, after: counts }) in names {
         let bytes = name.len() as u64;
-        let (is_there, was_there) = (u64::from(*pairs > 0), u64::from(*before > 0));
-        change(&mut after.attribute_names, is_there, was_there);
-        change(&mut after.attribute_name_bytes, is_there * bytes, was_there * bytes);
+        let (is_there, was_there) = (u64::from(counts.pairs > 0), u64::from(before.pairs > 0));
+        step(&mut after.attribute_names, is_there, was_there);
+        step(&mut after.attribute_name_bytes, is_there * bytes, was_there * bytes);
     }
     after
 }

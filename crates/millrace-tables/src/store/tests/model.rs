@@ -153,7 +153,16 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
+/// Counts of names, which Select goes by, against the pairs themselves.
+const MISCOUNTED: &str = "SELECT count(*) FROM names WHERE domain IN (SELECT id FROM domains) AND \
+    (pairs, items) <> (SELECT count(*), count(DISTINCT item) FROM attributes \
+    WHERE attributes.name = names.id)";
+
 fn check(tables: &Tables, model: &Model) {
+    let miscounted = |reader: &rusqlite::Connection| {
+        reader.query_row(MISCOUNTED, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!(block_on(tables.read("0", miscounted)).unwrap(), 0);
     for domain in ["d", "e"] {
         assert_eq!(block_on(tables.figures(&key(domain))).unwrap(), model.figures(domain));
         for item in ["i", "j", "item"] {
