@@ -8,9 +8,9 @@ use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::ast::{Direction, Operand, Order, Output, Select};
 use super::condition::{Condition, Facts};
+use super::covers::Part;
 use super::error::SelectError;
 use super::plan::{Keeps, Plan};
-use super::ranges::Ranges;
 use super::token::Position;
 use super::walk::{Entry, text};
 use super::{Bounds, Found};
@@ -98,6 +98,7 @@ impl Page<'_> {
                 return Ok(ControlFlow::Break(()));
             }
             let position = after.get_or_insert_with(|| self.plan.start());
+            position.part = entry.part;
             position.key.clear();
             position.key.push_str(entry.key);
             position.item = entry.item;
@@ -154,10 +155,10 @@ impl Page<'_> {
         while let Some((key, item)) =
             if is_ascending { found.pop_first() } else { found.pop_last() }
         {
-            if !self.take(&Entry { key: &key, item }, self.is_full())? {
+            if !self.take(&Entry { part: 0, key: &key, item }, self.is_full())? {
                 return Ok(after);
             }
-            after = Some(Position { walk: self.plan.number, key, item });
+            after = Some(Position { walk: self.plan.number, part: 0, key, item });
         }
         Ok(None)
     }
@@ -329,10 +330,18 @@ fn keeps(entry: &Entry<'_>, plan: &Plan, condition: &Condition, facts: &Facts) -
     let values = |name: &str| condition.number_of(name).map_or(&[][..], |of| facts.values_of(of));
     match &plan.keeps {
         Keeps::All => true,
-        Keeps::First(name) => {
-            let ranges: &Ranges = &plan.walk.ranges;
-            !values(name).iter().any(|value| value.as_str() < entry.key && ranges.contain(value))
-        }
+        Keeps::First(parts) => !parts.iter().take(usize::from(entry.part) + 1).enumerate().any(
+            |(number, Part { operand, ranges })| {
+                let is_before = |value: &String| {
+                    let is_other_part = number < usize::from(entry.part);
+                    (is_other_part || value.as_str() < entry.key) && ranges.contain(value)
+                };
+                match operand {
+                    Operand::ItemName => is_before(&facts.item_name),
+                    Operand::Attribute(name) => values(name).iter().any(is_before),
+                }
+            },
+        ),
         Keeps::Extreme(name) => {
             let is_better = |value: &String| match plan.walk.direction {
                 Direction::Ascending => value.as_str() < entry.key,
@@ -351,6 +360,6 @@ fn bytes_of(item: &Item) -> usize {
 
 impl Plan {
     fn start(&self) -> Position {
-        Position { walk: self.number, key: String::new(), item: 0 }
+        Position { walk: self.number, part: 0, key: String::new(), item: 0 }
     }
 }
