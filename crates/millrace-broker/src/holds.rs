@@ -43,6 +43,11 @@ impl Holds {
 }
 
 impl Hold {
+    /// Where it begins.
+    pub(crate) fn from(&self) -> Option<Position> {
+        self.holds.state().from.get(&self.number).copied()
+    }
+
     /// Holds the journal from `position` on instead. It is to be further on: what is before may
     /// be gone.
     pub fn move_to(&self, position: Position) {

@@ -29,6 +29,9 @@ pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of the name of a collection, or of a key: an ARN of AWS has 2,048 characters at most.
 pub const KEY_BYTES_MAX: usize = 2_048;
 
+/// The collection of what the journal remembers of its views. Not of the state that is reset.
+pub(crate) const VIEWS: &str = "views";
+
 /// Documents that are appended again, or deleted, under one lock.
 const DOCUMENTS_AT_A_TIME: usize = 500;
 /// Bytes of a record beside its names and its content, rounded up.
@@ -253,11 +256,11 @@ impl Kept {
         Ok(latest)
     }
 
-    /// Deletes all documents (test mode).
+    /// Deletes all documents but those of views, which are not reset by it (test mode).
     pub(crate) fn forget(&self) -> Result<Option<Ticket>, KeptError> {
         let collections: Vec<String> = self.lock().collections.keys().cloned().collect();
         let mut latest = None;
-        for collection in collections {
+        for collection in collections.into_iter().filter(|collection| collection != VIEWS) {
             latest = self.clear(&collection)?.or(latest);
         }
         Ok(latest)

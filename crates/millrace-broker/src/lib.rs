@@ -17,8 +17,8 @@
 //! Locks: in the order that ARCHITECTURE.md gives. None is held across an await.
 //!
 //! In reading order: [`Shards`] and [`Shard`], [`SharedQueue`], sends, receives, deletes, the
-//! [`Catalog`], [`Kept`] documents, then what runs behind: what is due, waits for commits, waiters,
-//! timers, tasks, maintenance.
+//! [`Catalog`], [`Kept`] documents, [`View`]s, then what runs behind: what is due, waits for
+//! commits, waiters, timers, tasks, maintenance.
 
 mod append;
 mod browse;
@@ -45,6 +45,7 @@ mod tasks;
 #[cfg(test)]
 mod testing;
 mod timers;
+mod view;
 mod waiter;
 
 pub use browse::{Browse, Browsed, Browser};
@@ -68,9 +69,11 @@ pub use receive::ReceiveRequest;
 pub use shard::{OpenShard, Shard};
 pub use shards::Shards;
 pub use tasks::{Appended, Step, TaskKind};
+pub use view::{View, ViewError};
 
 pub use millrace_journal::{
-    Pinned, Position, Purpose, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats, Ticket,
+    Pinned, Position, Purpose, ReadError, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US,
+    Stats as JournalStats, Ticket, Unavailable,
 };
 
 pub use millrace_engine::{

@@ -1,5 +1,6 @@
 //! One shard: a journal, its queues, its documents and its tasks.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::move_task::MoveTasks;
 use crate::queue::{SharedQueue, new_definition};
 use crate::tasks::{TaskKind, Tasks};
 use crate::timers::Timers;
+use crate::view::View;
 
 /// The arguments for opening a shard.
 pub struct OpenShard {
@@ -50,6 +52,8 @@ pub struct Shard {
     move_tasks: Arc<MoveTasks>,
     tasks: Tasks,
     truncation: Truncation,
+    /// The latest record of each view before this run.
+    views: BTreeMap<String, u64>,
 }
 
 impl Shard {
@@ -109,7 +113,8 @@ impl Shard {
             (kept.clone(), move_tasks.clone()),
             secret,
         );
-        Ok(Shard { truncation, common, catalog, kept, move_tasks, tasks })
+        let views = replayed.views;
+        Ok(Shard { truncation, common, catalog, kept, move_tasks, tasks, views })
     }
 
     pub fn id(&self) -> ShardId {
@@ -125,6 +130,13 @@ impl Shard {
     /// is before the first hold may be gone.
     pub fn hold_from(&self, position: Position) -> Hold {
         self.common.holds.hold_from(position)
+    }
+
+    /// A view of this journal, which ended there before this run. To be made before
+    /// [`crate::Shards::spawn_threads`]: what is dropped from the journal earlier may be missing.
+    pub fn view(&self, name: &'static str, end: Position) -> View {
+        let latest = self.views.get(name).copied().map(Position);
+        View::new(name, self.common.clone(), self.kept.clone(), end, latest)
     }
 
     /// Documents in this journal.

@@ -29,6 +29,7 @@ mod queue;
 mod receipt;
 pub mod record;
 mod replay;
+mod view;
 
 pub use content::{Attribute, Content, ContentVersion, NewContent, StoredContent};
 pub use definition::{DeduplicationScope, Definition, Kind, NewDefinition, Redrive, Settings};

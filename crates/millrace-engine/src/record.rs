@@ -2,8 +2,8 @@
 //!
 //! A record's first byte is its kind; integers are little-endian. `slots` is a count u32 followed
 //! by that many (slot u32, sequence u64). Payloads: [`Content`](crate::Content) for `Sent` and
-//! `Relocated`, empty for all others, and for `Relocated` if the content could not be read any
-//! more. The layouts are part of the journal's format; kinds are never reused. The file of a kind
+//! `Relocated`, the view's own for `View`, empty for all others, and for `Relocated` if the content
+//! could not be read any more. The layouts are part of the journal's format; kinds are never reused. The file of a kind
 //! has the change that it records, its writer, its reader and its replay.
 //!
 //! | kind | name | file | fields after the kind |
@@ -25,6 +25,7 @@
 //! | 15 | KeptDeleted | `kept` | collection text, key text |
 //! | 16 | Sent | `queue/send` | content version u8, queue u64, slot u32, seq u64, sent u64, deadline u64 (0: ready), id 16, is FIFO u8, group, dedup key u128 (0: none) |
 //! | 17 | Relocated | `queue/relocate` | as 16, then first received u64, last received u64 (0: never from this queue), receive count u32, state u8, source key text, original sent u64 |
+//! | 18 | View | `view` | view text |
 //!
 //! `group` and texts are length u16 and bytes; an absent group is length 65535. A state is 1 for
 //! delayed, 2 for ready, 3 for in flight. A content version is 0 for a plain content.
@@ -41,11 +42,12 @@ pub use crate::queue::{
     RememberedRecord, ReturnedRecord, SentRecord, VisibilityRecord,
 };
 pub use crate::receipt::SecretRecord;
+pub use crate::view::ViewRecord;
 pub(crate) use fields::{Input, Output};
 pub use fields::{MovedSlots, Slots};
 pub use records::Records;
 
-use crate::{definition, kept, queue, receipt};
+use crate::{definition, kept, queue, receipt, view};
 
 /// A message by place and identity; slots are reused, sequences are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,6 +81,7 @@ pub enum Record<'a> {
     Secret(SecretRecord),
     Kept(KeptRecord<'a>),
     KeptDeleted(KeptDeletedRecord<'a>),
+    View(ViewRecord<'a>),
 }
 
 /// Why an index part cannot be read.
@@ -117,6 +120,7 @@ impl<'a> Record<'a> {
             receipt::SECRET => Record::Secret(SecretRecord::read(from)?),
             kept::KEPT => Record::Kept(KeptRecord::read(from)?),
             kept::KEPT_DELETED => Record::KeptDeleted(KeptDeletedRecord::read(from)?),
+            view::VIEW => Record::View(ViewRecord::read(from)?),
             _ => return Err(DecodeError::Malformed),
         };
         if input.0.is_empty() { Ok(record) } else { Err(DecodeError::Malformed) }
@@ -194,6 +198,7 @@ mod tests {
         SecretRecord { secret: [9; 16] }.write(all);
         KEPT.write(all);
         KeptDeletedRecord { collection: "topics", key: "a" }.write(all);
+        ViewRecord { view: "tables" }.write(b"change", all);
         let mut all: Vec<Vec<u8>> = records.iter().map(|(index, _)| index.to_vec()).collect();
         for (versioned, kind) in [(0, 1), (8, 10)] {
             all.push([&[kind], &all[versioned][2..]].concat());
@@ -219,7 +224,8 @@ mod tests {
         assert_eq!((moved.from, moved.to, moved.source), (QUEUE, QueueId(78), "arn"));
         assert_eq!(moved.slots.iter().collect::<Vec<_>>(), [MOVED]);
         assert_eq!(decoded(14), Record::Kept(KEPT));
-        for kind in 1..=17 {
+        assert_eq!(decoded(18), Record::View(ViewRecord { view: "tables" }));
+        for kind in 1..=18 {
             decoded(kind);
         }
     }

@@ -37,6 +37,7 @@ pub struct Replay {
     names: HashMap<QueueKey, QueueId>,
     pub(crate) kept: BTreeMap<(String, String), KeptDocument>,
     pub(crate) secret: Option<([u8; 16], u64)>,
+    pub(crate) views: BTreeMap<String, u64>,
     latest: Timestamp,
     highest_queue: u64,
 }
@@ -74,6 +75,7 @@ impl Replay {
             Record::Secret(secret) => secret.replay(self, position),
             Record::Kept(kept) => kept.replay(self, position),
             Record::KeptDeleted(deleted) => deleted.replay(self),
+            Record::View(view) => view.replay(self, position),
         }
         Ok(())
     }
@@ -122,6 +124,7 @@ impl Replay {
             queues,
             kept: self.kept,
             secret: self.secret,
+            views: self.views,
             latest: self.latest,
             highest_queue: self.highest_queue,
         }
@@ -219,6 +222,8 @@ pub struct Finished {
     /// Kept documents by collection and key.
     pub kept: BTreeMap<(String, String), KeptDocument>,
     pub secret: Option<([u8; 16], u64)>,
+    /// Where the latest record of each view stands.
+    pub views: BTreeMap<String, u64>,
     /// The latest time that any record tells.
     pub latest: Timestamp,
     pub highest_queue: u64,

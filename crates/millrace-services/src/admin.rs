@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use millrace_broker::{BrowseCursor, Shards};
+use millrace_tables::Tables;
 use millrace_wire::protocol::{Protocol, ServiceMetadata, Target, detect};
 use millrace_wire::query::Parameters;
 use millrace_wire::sqs::ReceivedMessage;
@@ -22,6 +23,7 @@ use crate::auth::Auth;
 use crate::cloudwatch::Monitor;
 use crate::principal::Caller;
 use crate::service::Boxed;
+use crate::simpledb;
 use crate::sqs::{Peek, Shown, Sqs, as_json};
 use crate::table::{Branch, Row, recognised};
 use crate::turns::Turns;
@@ -52,6 +54,7 @@ pub(crate) struct Admin {
     monitor: Arc<Monitor>,
     auth: Arc<Auth>,
     sqs: Arc<Sqs>,
+    tables: Option<Arc<Tables>>,
     recognised: Arc<[&'static ServiceMetadata]>,
     /// Names of the services that are served.
     served: Vec<&'static str>,
@@ -67,6 +70,7 @@ pub(crate) struct AdminParts {
     pub monitor: Arc<Monitor>,
     pub auth: Arc<Auth>,
     pub sqs: Arc<Sqs>,
+    pub tables: Option<Arc<Tables>>,
     /// The server's own.
     pub account: String,
     /// The clock may be advanced and the state reset.
@@ -89,9 +93,9 @@ struct Advance {
 impl Admin {
     /// Knows the services of these rows.
     pub(crate) fn new(parts: AdminParts, rows: &[Row]) -> Admin {
-        let AdminParts { shards, monitor, auth, sqs, account, is_test } = parts;
+        let AdminParts { shards, monitor, auth, sqs, tables, account, is_test } = parts;
         Admin {
-            backups: Backups::new(shards.clone(), monitor.clone(), &account),
+            backups: Backups::new(shards.clone(), monitor.clone(), tables.clone(), &account),
             peeks: Turns::new(PEEKS_AT_A_TIME),
             recognised: recognised(rows),
             served: rows.iter().map(|row| row.metadata.name).collect(),
@@ -99,6 +103,7 @@ impl Admin {
             monitor,
             auth,
             sqs,
+            tables,
             is_test,
         }
     }
@@ -129,6 +134,9 @@ impl Admin {
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 self.sqs.reset().await?;
                 self.monitor.reset().await?;
+                if let Some(tables) = &self.tables {
+                    simpledb::reset(tables).await?;
+                }
                 Ok(json("{}".to_owned()))
             }
             ("POST", "/_millrace/clock/advance") if self.is_test => self.advance(request).await,

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use millrace_core::{is_account, is_plain_name};
 use millrace_wire::protocol::Target;
-use millrace_wire::sigv4::{Credential, Verifier};
+use millrace_wire::sigv4::{AuthError, Credential, Verifier};
 use millrace_wire::{ApiError, Request, Tenant};
 
 use crate::access_keys::AccessKeys;
@@ -44,7 +44,7 @@ impl Auth {
     }
 
     /// Whether the head of a request may be that of somebody known; on only.
-    pub(crate) fn check_head(&self, request: &Request<'_>) -> Result<Tenant, ApiError> {
+    pub(crate) fn check_head(&self, request: &Request<'_>) -> Result<Tenant, AuthError> {
         let Some(verifier) = &self.verifier else { return Ok(Tenant::EVERYBODY) };
         let credential = verifier.check_head(request, now_s())?;
         Ok(tenant_of(&credential.account))
@@ -62,11 +62,12 @@ impl Auth {
             return Ok(Caller {
                 principal: Principal::anybody(claimed_account(target).unwrap_or(&self.account)),
                 region: region.into(),
-                is_region_given: target.access_key.is_some(),
+                is_region_given: target.is_region_signed,
             });
         };
         let scope = Some(target.service.scope);
-        let verified = verifier.verify(request, scope, now_s()).map_err(ApiError::from)?;
+        let verified =
+            verifier.verify(request, scope, now_s()).map_err(target.service.auth_refusal)?;
         // A header that is spelled otherwise than the first look at it expects.
         let is_region_given = verified.region.is_some();
         let region = verified.region.map_or(Cow::Borrowed(region), Cow::Owned);

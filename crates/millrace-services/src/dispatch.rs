@@ -8,10 +8,13 @@ use millrace_broker::Shards;
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
+use millrace_tables::Tables;
 use millrace_wire::protocol::{Protocol, Target, detect};
 use millrace_wire::query::Parameters;
-use millrace_wire::sigv4::Credentials;
-use millrace_wire::{ApiError, Judgement, Request, Response, Service, no_action_response, path};
+use millrace_wire::sigv4::{AuthError, Credentials};
+use millrace_wire::{
+    ApiError, Judgement, Request, Response, Service, Tenant, no_action_response, path,
+};
 use prometheus_client::collector::Collector;
 
 use crate::access_keys::AccessKeys;
@@ -22,6 +25,7 @@ use crate::cloudwatch::{CloudWatch, Minute, Monitor};
 use crate::gzip::{self, Inflated, Inflater};
 use crate::principal::{Caller, Principal};
 use crate::service::{AwsService, Call, unknown_action};
+use crate::simpledb::{self, Exports, SimpleDb, TableFigures};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::table::{Branch, Found, Row, Server, Table};
@@ -65,6 +69,15 @@ pub struct Services {
     console_url: Option<String>,
 }
 
+/// What the services work on.
+#[derive(Clone)]
+pub struct Floors {
+    pub shards: Arc<Shards>,
+    pub monitor: Arc<Monitor>,
+    /// None: SimpleDB is not served.
+    pub tables: Option<Arc<Tables>>,
+}
+
 /// Rows and branches of the table besides those of this crate.
 #[derive(Default)]
 pub(crate) struct Further {
@@ -74,18 +87,13 @@ pub(crate) struct Further {
 
 impl Services {
     /// Prometheus scrapes `figures`, those of another floor, too.
-    pub fn new(
-        shards: Arc<Shards>,
-        monitor: Arc<Monitor>,
-        options: &Options,
-        figures: Option<Box<dyn Collector>>,
-    ) -> Services {
-        Services::with(Further::default(), (shards, monitor), options, figures)
+    pub fn new(floors: Floors, options: &Options, figures: Option<Box<dyn Collector>>) -> Services {
+        Services::with(Further::default(), floors, options, figures)
     }
 
     pub(crate) fn with(
         further: Further,
-        (shards, monitor): (Arc<Shards>, Arc<Monitor>),
+        Floors { shards, monitor, tables }: Floors,
         options: &Options,
         figures: Option<Box<dyn Collector>>,
     ) -> Services {
@@ -98,12 +106,18 @@ impl Services {
         // A new service is a line here, and its folder.
         let mut rows =
             vec![Row::of_sqs(sqs.clone()), Row::of(cloudwatch.clone()), Row::of(Arc::new(Sts))];
+        rows.extend(
+            tables
+                .iter()
+                .map(|tables| Row::of(Arc::new(SimpleDb::new(tables.clone(), shards.clone())))),
+        );
         rows.extend(further.rows);
         let requests = Arc::new(RequestCounts::new(&rows));
         let sources = Sources {
             shards: shards.clone(),
             monitor: monitor.clone(),
             requests: requests.clone(),
+            tables: tables.clone().map(TableFigures),
             further: figures,
         };
         let telemetry = Telemetry::new(sources, options.metrics.clone(), !auth.is_on());
@@ -112,11 +126,12 @@ impl Services {
             monitor,
             auth: auth.clone(),
             sqs: sqs.clone(),
+            tables,
             account: account.clone(),
             is_test: options.is_test,
         };
         let mut branches: Vec<Arc<dyn Branch>> =
-            vec![Arc::new(telemetry), Arc::new(Admin::new(admin, &rows))];
+            vec![Arc::new(telemetry), Arc::new(Admin::new(admin, &rows)), Arc::new(Exports)];
         branches.extend(further.branches);
         Services {
             auth,
@@ -379,6 +394,17 @@ fn refusal(call: &Call<'_>, error: &ApiError) -> Response {
     response
 }
 
+/// Returns true if a form of SimpleDB's size follows, which may hold a signature of version 2.
+fn may_be_signed_form(head: &Request<'_>) -> bool {
+    let media_type = head.header("content-type").and_then(|value| value.split(';').next());
+    let length = head.header("content-length").and_then(|value| value.parse::<usize>().ok());
+    head.header("x-amz-target").is_none()
+        && length.is_some_and(|length| length <= simpledb::BODY_BYTES_MAX)
+        && media_type.is_some_and(|media| {
+            media.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded")
+        })
+}
+
 /// Whether the client was made for the Query protocol, and so knows that protocol's statuses.
 fn is_query_mode(request: &Request<'_>) -> bool {
     request.header("x-amzn-query-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("true"))
@@ -402,6 +428,9 @@ impl Service for Services {
         }
         let error = match self.auth.check_head(head) {
             Ok(tenant) => return Judgement::Claimed(tenant),
+            Err(AuthError::Missing) if may_be_signed_form(head) => {
+                return Judgement::Claimed(Tenant::EVERYBODY);
+            }
             Err(error) => error,
         };
         let id = MessageId::from_random(fastrand::u128(..)).text();
@@ -410,6 +439,7 @@ impl Service for Services {
             Ok(target) => (target.service, target.protocol),
             Err(_) => (Sqs::METADATA, Protocol::Query),
         };
+        let error = (service.auth_refusal)(error);
         Judgement::Refused(Box::new(error.response(service, protocol, request_id)))
     }
 }

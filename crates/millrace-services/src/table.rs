@@ -12,6 +12,7 @@ use millrace_wire::{ApiError, Judgement, Request, Response};
 
 use crate::dispatch::serve;
 use crate::service::{AwsService, Boxed, Call, unknown_action};
+use crate::simpledb::SimpleDb;
 use crate::sqs::Sqs;
 
 /// A service that is served.
@@ -156,7 +157,10 @@ impl Table {
 
 /// All services that are recognised in requests: those of the rows, and some that nothing serves.
 pub(crate) fn recognised(rows: &[Row]) -> Arc<[&'static ServiceMetadata]> {
-    rows.iter().map(|row| row.metadata).chain(UNSERVED).collect()
+    let is_served =
+        |other: &ServiceMetadata| rows.iter().any(|row| row.metadata.name == other.name);
+    let unserved = UNSERVED.into_iter().chain([SimpleDb::METADATA]).filter(|it| !is_served(it));
+    rows.iter().map(|row| row.metadata).chain(unserved).collect()
 }
 
 impl<S: AwsService> Handler for Arc<S> {
@@ -184,6 +188,7 @@ mod tests {
             <crate::sqs::Sqs as AwsService>::METADATA,
             <crate::cloudwatch::CloudWatch as AwsService>::METADATA,
             Sts::METADATA,
+            SimpleDb::METADATA,
         ];
         served.into_iter().chain(UNSERVED).collect()
     }
@@ -223,6 +228,7 @@ mod tests {
                 actions::<crate::cloudwatch::CloudWatch>(),
             ),
             (include_str!("../../../docs/compatibility/sts.md"), actions::<Sts>()),
+            (include_str!("../../../docs/compatibility/simpledb.md"), actions::<SimpleDb>()),
         ] {
             let is_letter = |c: char| c.is_ascii_alphanumeric();
             let words: Vec<&str> = page.split(|c| !is_letter(c)).collect();

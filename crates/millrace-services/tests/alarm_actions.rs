@@ -14,7 +14,7 @@ use millrace_metrics::alarm::{Alarm, Comparison, HistoryKind, MissingData, Rule,
 use millrace_metrics::math::{Query, QueryKind};
 use millrace_metrics::{Entity, MetricStore, Scope};
 use millrace_services::{
-    AlarmBook, DeclaredQueue, Monitor, Options, QueueAccess, Services, convert_alarms,
+    AlarmBook, DeclaredQueue, Floors, Monitor, Options, QueueAccess, Services, convert_alarms,
 };
 
 const REGION: &str = "us-east-1";
@@ -59,7 +59,8 @@ impl Process {
 
     async fn declare(&self, name: &str, attributes: &[(&str, &str)]) {
         let idle = Arc::new(self.monitor());
-        let services = Services::new(self.shards.clone(), idle.clone(), &Options::default(), None);
+        let floors = Floors { shards: self.shards.clone(), monitor: idle.clone(), tables: None };
+        let services = Services::new(floors, &Options::default(), None);
         let mut attributes: Vec<(String, String)> =
             attributes.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         if name.ends_with(".fifo") {

@@ -15,7 +15,7 @@ use millrace_journal::{
     GroupCommit, GroupOptions, Journal, LocalJournal, LocalOptions, MemoryJournal, RealFileSystem,
 };
 use millrace_metrics::MetricStore;
-use millrace_services::{Monitor, Options, QueueAccess, Services};
+use millrace_services::{Floors, Monitor, Options, QueueAccess, Services};
 use millrace_wire::{Request, Response, Service};
 
 const ACCOUNT: &str = "000000000000";
@@ -56,7 +56,8 @@ impl Process {
         let monitor = Arc::new(monitor);
         let options =
             Options { region: "us-east-1".into(), account: ACCOUNT.into(), ..Options::default() };
-        let services = Services::new(shards.clone(), monitor.clone(), &options, None);
+        let floors = Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None };
+        let services = Services::new(floors, &options, None);
         Process { log, shards, monitor, services }
     }
 

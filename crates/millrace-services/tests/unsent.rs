@@ -10,7 +10,7 @@ use millrace_core::{ShardId, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_metrics::MetricStore;
-use millrace_services::{Monitor, Options, QueueAccess, Services, SqsOptions};
+use millrace_services::{Floors, Monitor, Options, QueueAccess, Services, SqsOptions};
 use millrace_wire::{Header, Request, Response, Service};
 use serde_json::{Value, json};
 
@@ -50,7 +50,8 @@ impl Process {
             sqs,
             ..Options::default()
         };
-        let services = Services::new(shards.clone(), monitor.clone(), &options, None);
+        let floors = Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None };
+        let services = Services::new(floors, &options, None);
         Process { log, shards, monitor, services }
     }
 

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::codec::{BOX_USAGE, Node, cbor, json};
+use crate::codec::{Node, cbor, json};
 use crate::escape::xml_text;
 use crate::http::Response;
 use crate::protocol::{ErrorXml, Protocol, ServiceMetadata};
+use crate::simpledb;
 
 const FRONT_END: &str = "com.amazon.coral.service";
 
@@ -150,12 +151,18 @@ impl ApiError {
         request_id: &str,
     ) -> Response {
         let mut body = Vec::with_capacity(512);
+        // SimpleDB has no answers in JSON, whatever a client accepts.
+        let is_form = matches!(protocol, Protocol::Query | Protocol::QueryAsJson);
+        let protocol = match service.error_xml {
+            ErrorXml::OfSimpleDb if is_form => Protocol::Query,
+            _ => protocol,
+        };
         match protocol {
+            Protocol::Query if service.error_xml == ErrorXml::OfSimpleDb => {
+                simpledb::put_error(self, request_id, &mut body);
+            }
             Protocol::Json => json::put(&self.tree(), &mut body),
             Protocol::Cbor => cbor::put(&self.tree(), &mut body),
-            Protocol::Query if service.error_xml == ErrorXml::WithBoxUsage => {
-                self.put_simple_db_xml(request_id, &mut body);
-            }
             Protocol::Query => self.put_xml(service, request_id, &mut body),
             Protocol::QueryAsJson => json::put(&self.query_tree(request_id), &mut body),
         }
@@ -215,16 +222,6 @@ impl ApiError {
         out.extend_from_slice(b"</Error><RequestId>");
         xml_text(out, request_id.as_bytes());
         out.extend_from_slice(b"</RequestId></ErrorResponse>");
-    }
-
-    fn put_simple_db_xml(&self, request_id: &str, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"<?xml version=\"1.0\"?><Response><Errors><Error>");
-        self.put_xml_code_and_message(out);
-        out.extend_from_slice(b"<BoxUsage>");
-        out.extend_from_slice(BOX_USAGE.as_bytes());
-        out.extend_from_slice(b"</BoxUsage></Error></Errors><RequestID>");
-        xml_text(out, request_id.as_bytes());
-        out.extend_from_slice(b"</RequestID></Response>");
     }
 
     fn put_xml_code_and_message(&self, out: &mut Vec<u8>) {

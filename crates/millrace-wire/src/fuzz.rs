@@ -92,6 +92,7 @@ pub fn cloudwatch(input: &[u8]) {
             action: action.into(),
             region: None,
             access_key: None,
+            is_region_signed: false,
             path_queue: None,
             parameters,
         };

@@ -18,6 +18,7 @@ pub mod protocol;
 pub mod query;
 pub mod sigv2;
 pub mod sigv4;
+pub mod simpledb;
 pub mod sqs;
 pub mod sts;
 

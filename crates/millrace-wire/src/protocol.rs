@@ -16,8 +16,6 @@ use crate::sqs;
 
 pub use metadata::{ErrorXml, JSON_1_0, JSON_1_1, NOTHING, Protocol, ServiceMetadata, UNKNOWN};
 pub use queue_url::{PathQueue, QueueUrlParts, parse_queue_url};
-#[cfg(test)]
-pub(crate) use unserved::SIMPLE_DB;
 pub use unserved::UNSERVED;
 
 /// What a request is about. Nothing is checked: the signature may be wrong, the action unknown.
@@ -30,8 +28,11 @@ pub struct Target<'a> {
     pub action: Cow<'a, str>,
     /// From the credential scope, else from the path or the host.
     pub region: Option<Cow<'a, str>>,
-    /// From the credential scope; absent if the request is not signed.
+    /// From the credential scope, or of a signature of version 2; absent if the request is not
+    /// signed.
     pub access_key: Option<Cow<'a, str>>,
+    /// The signature names the region. One of version 2 does not.
+    pub is_region_signed: bool,
     /// The queue that the path names.
     pub path_queue: Option<PathQueue<'a>>,
     /// Query protocol only; otherwise empty.
@@ -96,8 +97,12 @@ pub fn detect<'a>(
     };
     let (access_key, region) = match credential {
         Some(credential) => (Some(credential.access_key), Some(credential.region)),
-        None => (None, None),
+        None => {
+            let access_key = parameters.get("AWSAccessKeyId");
+            (access_key.map(|key| Cow::Owned(key.to_owned())), None)
+        }
     };
+    let is_region_signed = region.is_some();
     let fallback = || {
         let path_region = path_queue.and_then(|queue| queue.region);
         path_region.or_else(|| queue_url::region_of_host(hints.host)).map(Cow::Borrowed)
@@ -108,6 +113,7 @@ pub fn detect<'a>(
         action: action.unwrap_or_default(),
         region: region.or_else(fallback),
         access_key,
+        is_region_signed,
         path_queue,
         parameters,
     })

@@ -113,6 +113,18 @@ impl<'p> Scope<'p> {
         self.bytes(name).map(|value| utf8(name, value)).transpose()
     }
 
+    /// The value of the first name that is that one but for the case of its letters. Looks at all
+    /// parameters.
+    ///
+    /// # Errors
+    ///
+    /// MalformedInput if it is not UTF-8.
+    pub fn text_in_any_case(&self, name: &str) -> Result<Option<&'p str>, ApiError> {
+        let is_meant = |it: &&Parameter<'_>| self.local(it).eq_ignore_ascii_case(name.as_bytes());
+        let found = self.parameters.iter().find(is_meant);
+        found.map(|parameter| utf8(name, &parameter.value)).transpose()
+    }
+
     /// The value of that name as an integer; empty counts as absent.
     ///
     /// # Errors

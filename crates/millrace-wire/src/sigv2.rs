@@ -1,5 +1,5 @@
-//! AWS Signature Version 2: verifying requests of the Query protocol, as SimpleDB clients and old
-//! clients of SQS sign them.
+//! AWS Signature Version 2: signing and verifying requests of the Query protocol, as SimpleDB clients
+//! and old clients of SQS sign them.
 //!
 //! The signature is over method, host, path and all parameters, those of the query string and those
 //! of a form body, and names neither a region nor a service. Nothing here knows the time; instants
@@ -7,7 +7,7 @@
 //!
 //! Source: Amazon SimpleDB developer guide, "HMAC-SHA signatures".
 
-use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -50,22 +50,20 @@ pub fn verify(
     let parameters =
         parameters.map_err(|error| AuthError::Incomplete(error.message.into_owned()))?;
     let signature = parameters.get("Signature").ok_or(AuthError::Missing)?;
-    let required = |name: &str| {
-        let missing = || AuthError::Incomplete(format!("Request must contain parameter {name}."));
-        parameters.get(name).ok_or_else(missing)
-    };
+    let required =
+        |name: &'static str| parameters.get(name).ok_or(AuthError::MissingParameter(name));
     let access_key = required("AWSAccessKeyId")?;
     let version = required("SignatureVersion")?;
     if version != "2" {
         let problem = format!("Value ({version}) for parameter SignatureVersion is invalid.");
-        return Err(AuthError::Incomplete(problem));
+        return Err(AuthError::InvalidParameter(problem));
     }
     let algorithm = match required("SignatureMethod")? {
         "HmacSHA256" => hmac::HMAC_SHA256,
         "HmacSHA1" => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
         other => {
             let problem = format!("Value ({other}) for parameter SignatureMethod is invalid.");
-            return Err(AuthError::Incomplete(problem));
+            return Err(AuthError::InvalidParameter(problem));
         }
     };
     check_time(&parameters, now)?;
@@ -75,17 +73,56 @@ pub fn verify(
     }
     let signature = STANDARD.decode(signature).unwrap_or_default();
     let key = hmac::Key::new(algorithm, credential.secret.as_bytes());
-    let signed = canonical_parameters(&parameters);
+    let signed = canonical(parameters.iter().filter(|(name, _)| *name != b"Signature"));
     let received = request.header("host").unwrap_or_default();
     let mut tried = std::iter::once(received).chain(hosts.iter().map(String::as_str));
     let is_good = tried.any(|host| {
-        let text = string_to_sign(request, host, &signed);
+        let text = string_to_sign((request.method, request.path), host, &signed);
         hmac::verify(&key, &text, &signature).is_ok()
     });
     if !is_good {
         return Err(AuthError::MismatchV2);
     }
     Ok(Verified { access_key: access_key.to_owned(), credential })
+}
+
+/// Signs requests in this way.
+#[derive(Clone, Copy)]
+pub struct Signer<'a> {
+    pub access_key: &'a str,
+    pub secret: &'a str,
+    pub session_token: Option<&'a str>,
+}
+
+impl Signer<'_> {
+    /// Adds the signature of a POST to `/` of that host, and sorts the parameters.
+    pub fn sign(&self, host: &str, now: u64, parameters: &mut Vec<(String, String)>) {
+        let mut add =
+            |name: &str, value: &str| parameters.push((name.to_owned(), value.to_owned()));
+        add("AWSAccessKeyId", self.access_key);
+        add("SignatureVersion", "2");
+        add("SignatureMethod", "HmacSHA256");
+        add("Timestamp", &date::format_iso8601(now));
+        if let Some(token) = self.session_token {
+            add("SecurityToken", token);
+        }
+        parameters.sort_unstable();
+        let pairs = parameters.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let text = string_to_sign(("POST", "/"), host, &canonical(pairs));
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.as_bytes());
+        let signature = STANDARD.encode(hmac::sign(&key, &text));
+        parameters.push(("Signature".to_owned(), signature));
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for Signer<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Signer")
+            .field("access_key", &self.access_key)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Whether the request says all in its parameters: it has no body, or a form.
@@ -101,19 +138,13 @@ fn check_time(parameters: &Parameters<'_>, now: u64) -> Result<(), AuthError> {
         let instant = date::parse_iso8601_ms(text).map(|ms| ms / 1000);
         let invalid = || {
             let problem = format!("Value ({text}) for parameter {name} is invalid.");
-            AuthError::Incomplete(problem)
+            AuthError::InvalidParameter(problem)
         };
         instant.ok_or_else(invalid).map(Some)
     };
     match (instant("Timestamp")?, instant("Expires")?) {
-        (Some(_), Some(_)) => {
-            let problem = "Request must contain Timestamp or Expires, not both.";
-            Err(AuthError::Incomplete(problem.to_owned()))
-        }
-        (None, None) => {
-            let problem = "Request must contain either Timestamp or Expires.";
-            Err(AuthError::Incomplete(problem.to_owned()))
-        }
+        (Some(_), Some(_)) => Err(AuthError::BothTimes),
+        (None, None) => Err(AuthError::MissingParameter("Timestamp or Expires")),
         (Some(signed_at), None) if signed_at.abs_diff(now) > SKEW_SECONDS => {
             Err(AuthError::PresignedExpired)
         }
@@ -122,9 +153,10 @@ fn check_time(parameters: &Parameters<'_>, now: u64) -> Result<(), AuthError> {
     }
 }
 
-fn canonical_parameters(parameters: &Parameters<'_>) -> Vec<u8> {
+/// The parameters, sorted, as they are signed.
+fn canonical<'p>(pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> Vec<u8> {
     let mut text = Vec::new();
-    for (name, value) in parameters.iter().filter(|(name, _)| *name != b"Signature") {
+    for (name, value) in pairs {
         if !text.is_empty() {
             text.push(b'&');
         }
@@ -135,10 +167,11 @@ fn canonical_parameters(parameters: &Parameters<'_>) -> Vec<u8> {
     text
 }
 
-fn string_to_sign(request: &Request<'_>, host: &str, parameters: &[u8]) -> Vec<u8> {
-    let path = if request.path.is_empty() { "/" } else { request.path };
-    let host = Cow::from(host.to_ascii_lowercase());
-    [request.method.as_bytes(), host.as_bytes(), path.as_bytes(), parameters].join(&b'\n')
+/// `parameters` are canonical.
+fn string_to_sign((method, path): (&str, &str), host: &str, parameters: &[u8]) -> Vec<u8> {
+    let path = if path.is_empty() { "/" } else { path };
+    let host = host.to_ascii_lowercase();
+    [method.as_bytes(), host.as_bytes(), path.as_bytes(), parameters].join(&b'\n')
 }
 
 #[cfg(test)]
@@ -199,6 +232,25 @@ mod tests {
     }
 
     #[test]
+    fn the_published_vector_is_what_is_signed() {
+        let secret = &credentials()["AKIDEXAMPLE"].secret;
+        let signer = Signer { access_key: "AKIDEXAMPLE", secret, session_token: None };
+        let pairs = [
+            ("Version", "2009-04-15"),
+            ("SelectExpression", "select * from `d` where a = 'x y'"),
+            ("Action", "Select"),
+        ];
+        let mut parameters =
+            pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+
+        signer.sign("LocalHost:9324", NOW, &mut parameters);
+
+        let signature = parameters.iter().find(|(name, _)| name == "Signature");
+        let signature = signature.map(|(_, signature)| &**signature);
+        assert_eq!(signature, Some("CKBHvxcL/9JDVhBNFoZk0vpB52s9ST9dDfkAyaQnBBA="));
+    }
+
+    #[test]
     fn whatever_is_changed_does_not_verify() {
         for (from, to) in
             [("Select&", "Domain&"), ("x+y", "x+z"), ("CKBH", "CKBX"), ("3D+", "3D++")]
@@ -231,13 +283,13 @@ mod tests {
             assert_eq!(fault(&body, now), AuthError::PresignedExpired);
         }
         let both = format!("{body}&Expires=2026-01-02T03%3A04%3A05Z");
-        assert!(matches!(fault(&both, NOW), AuthError::Incomplete(_)));
+        assert_eq!(fault(&both, NOW), AuthError::BothTimes);
         let neither = body.replace("&Timestamp=2026-01-02T03%3A04%3A05Z", "");
-        assert!(matches!(fault(&neither, NOW), AuthError::Incomplete(_)));
+        assert_eq!(fault(&neither, NOW), AuthError::MissingParameter("Timestamp or Expires"));
         for (from, to) in [("HmacSHA256", "HmacMD5"), ("Version=2&", "Version=1&"), ("03%3A", "x")]
         {
             let body = body.replacen(from, to, 1);
-            assert!(matches!(fault(&body, NOW), AuthError::Incomplete(_)), "{to}");
+            assert!(matches!(fault(&body, NOW), AuthError::InvalidParameter(_)), "{to}");
         }
         let unknown = body.replace("AKIDEXAMPLE", "AKIDOTHER");
         assert_eq!(fault(&unknown, NOW), AuthError::UnknownKey);

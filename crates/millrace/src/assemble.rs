@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow, bail};
-use millrace_broker::{OpenShard, Shard, Shards};
+use millrace_broker::{OpenShard, Position, Shard, Shards};
 use millrace_core::{Clock, ShardId, SystemClock};
 use millrace_engine::{Finished, Replay};
 use millrace_journal::{
@@ -15,7 +15,7 @@ use millrace_metrics::{MetricStore, StoreError};
 use millrace_otel::Tracer;
 use millrace_server::{BoxFuture, Drain, Hooks};
 use millrace_services::{
-    AccessKeys, DeclaredQueue, Monitor, Options, QueueAccess, SqsOptions, convert_alarms,
+    AccessKeys, DeclaredQueue, Floors, Monitor, Options, QueueAccess, SqsOptions, convert_alarms,
 };
 use prometheus_client::collector::Collector;
 use tokio::task::JoinSet;
@@ -25,6 +25,7 @@ use crate::{
     figures::ServerFigures,
     logging,
     memory::Bounds,
+    tables,
 };
 
 /// The only one.
@@ -55,7 +56,7 @@ pub(crate) fn open_services(
     surroundings: Surroundings,
 ) -> anyhow::Result<Services> {
     let clock = Arc::new(SystemClock::new());
-    let (log, replayed) = open_log(config)?;
+    let (log, replayed, end) = open_log(config)?;
     clock.at_least(replayed.latest);
     log_replay(&replayed, &log);
     let committer = log.spawn_committer().context("starting the journal's threads")?;
@@ -67,11 +68,13 @@ pub(crate) fn open_services(
     let open =
         OpenShard { id: SHARD, log: log.clone(), options, replayed, random: Box::new(random_bits) };
     let shards = Shards::of_one(clock.clone(), open)?;
+    let tables = tables::open(config, &*shards.home()?, end)?;
     shards.spawn_threads().context("starting the broker's threads")?;
     let monitor = start_monitor(config, &shards)?;
+    let floors =
+        Floors { shards: shards.clone(), monitor: monitor.clone(), tables: Some(tables.clone()) };
     let services = Arc::new(millrace_services::Services::new(
-        shards.clone(),
-        monitor.clone(),
+        floors,
         &Options {
             console_url: surroundings.console_url,
             ..options_of(config, access_keys, tracer)
@@ -84,6 +87,7 @@ pub(crate) fn open_services(
     let closing = shards.clone();
     let close = Box::new(move || {
         monitor.close();
+        tables.close();
         closing.close();
         committer.join().map_err(|_| anyhow!("the journal's thread panicked"))?;
         match log.ended() {
@@ -255,8 +259,8 @@ fn start_monitor(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Arc<Mo
     Ok(Arc::new(monitor.context("starting the threads of metrics")?))
 }
 
-/// Opens the journal and rebuilds the queues from it.
-fn open_log(config: &Config) -> anyhow::Result<(Arc<GroupCommit>, Finished)> {
+/// Opens the journal and rebuilds the queues from it. Returns also where it ended.
+fn open_log(config: &Config) -> anyhow::Result<(Arc<GroupCommit>, Finished, Position)> {
     let mut replay = Replay::default();
     let mut failure = None;
     let recovered = journal_store(config).recover(&mut |record| {
@@ -269,13 +273,14 @@ fn open_log(config: &Config) -> anyhow::Result<(Arc<GroupCommit>, Finished)> {
     if let Some(failure) = failure {
         return Err(failure).context("replaying the journal");
     }
+    let end = unowned.end().tail;
     let journal = unowned.start_epoch(&owner(config)).context("opening the journal")?;
     let bounds = Bounds::of(config.limits.memory_bytes).group_options();
     let options = GroupOptions { settle_limit: config.limits.commit_wait, ..bounds };
     let log = GroupCommit::new(journal, options);
     replay.recover_definitions(&config.region, &config.account);
     let first_seq = Shard::first_seq(SHARD, log.opened().epoch.0)?;
-    Ok((log, replay.finish(first_seq)))
+    Ok((log, replay.finish(first_seq), end))
 }
 
 /// Where the journal is kept. Nothing else asks of what kind it is.

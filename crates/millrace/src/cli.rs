@@ -66,6 +66,12 @@ pub(crate) enum JournalCommand {
         #[command(flatten)]
         flags: DataFlags,
     },
+    /// Make the next start take the domains of SimpleDB as they are on the disk, whatever the
+    /// journal says; none, if their database cannot be read. The server must not run
+    AcceptDomains {
+        #[command(flatten)]
+        flags: DataFlags,
+    },
 }
 
 #[derive(Args, Debug)]

@@ -18,7 +18,7 @@ use crate::config::UsageError;
 
 /// The file that says that a copy is not whole.
 const MARK: &str = "unfinished-backup";
-const PARTS: [&str; 2] = ["journal", "metrics"];
+const PARTS: [&str; 3] = ["journal", "metrics", "tables"];
 /// The archive's last file.
 const END: &str = "end.json";
 const END_BYTES: u64 = 4096;
@@ -188,7 +188,11 @@ impl Copy {
         {
             bail!("the backup is damaged: it ends elsewhere than the server says");
         }
-        Ok(())
+        let damage = millrace_tables::store::check(&self.dir.join("tables"));
+        match damage.context("checking the backup")? {
+            Some(damage) => bail!("the backup is damaged: its domains: {damage}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -208,7 +212,7 @@ impl Write for Synced {
     }
 }
 
-/// `journal/NAME` or `metrics/NAME`, of plain characters.
+/// The name of a part, `/`, and a name of plain characters.
 fn is_part(path: &Path) -> bool {
     let mut components = path.components();
     let (Some(Component::Normal(part)), Some(Component::Normal(name)), None) =
@@ -358,7 +362,7 @@ mod tests {
 
     #[test]
     fn what_is_no_part_of_a_backup_is_not_written() {
-        let names = ["other", "other/a", "journal", "journal/a/b", "journal/.a", "metrics/a b"];
+        let names = ["other", "other/a", "journal", "journal/a/b", "tables/.a", "metrics/a b"];
         for name in names {
             let refused = filled(&archive(&vec![(name.to_owned(), vec![1])])).unwrap_err();
             assert!(refused.contains("is no part of a backup"), "{refused}");

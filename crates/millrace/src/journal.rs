@@ -71,6 +71,16 @@ pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
     print(if text.is_empty() { "nothing to repair\n" } else { &text })
 }
 
+/// Makes the next start take the domains as they are on the disk.
+pub(crate) fn accept_domains(config: &Config) -> anyhow::Result<()> {
+    existing(config)?;
+    let has_data = crate::tables::accept(&config.data)?;
+    print(match has_data {
+        true => "the next start takes the domains as they are\n",
+        false => "the next start begins without domains: there is no database that can be read\n",
+    })
+}
+
 fn print_report(flags: &DataFlags, format: Format) -> anyhow::Result<CheckReport> {
     let dir = existing(&flags.load()?)?;
     crate::limits::raise_open_files();

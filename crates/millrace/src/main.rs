@@ -24,6 +24,7 @@ mod notify;
 mod serve;
 mod show;
 mod start_errors;
+mod tables;
 mod work;
 
 use std::process::ExitCode;
@@ -74,6 +75,9 @@ fn run(command: Command) -> anyhow::Result<()> {
             journal::check(&flags, Format::new(json))
         }
         Command::Journal(JournalCommand::Repair { flags }) => journal::repair(&flags.load()?),
+        Command::Journal(JournalCommand::AcceptDomains { flags }) => {
+            journal::accept_domains(&flags.load()?)
+        }
         Command::Client(command) => commands::run(command),
         Command::Bench(arguments) => bench::run(&arguments),
     }

@@ -81,6 +81,12 @@ impl Bounds {
         }
     }
 
+    /// Changes of domains that may wait.
+    pub(crate) fn tables_waiting_bytes(&self) -> usize {
+        let most = millrace_tables::Options::default().waiting_bytes;
+        most.min(self.waiting_bytes as usize)
+    }
+
     /// Tells what is less than usual.
     pub(crate) fn log(&self) {
         if *self != Bounds::of(u64::MAX) {

@@ -42,6 +42,15 @@ pub(crate) fn of_console(error: BindError) -> Error {
 /// Adds what to do about data that cannot be opened.
 pub(crate) fn of_data(error: Error, config: &Config) -> Error {
     let data = config.data.display();
+    let tables = error.downcast_ref::<millrace_tables::OpenError>();
+    if tables.is_some_and(millrace_tables::OpenError::is_mismatch) {
+        let advice = format!(
+            "put journal and tables of one backup back together; or copy the directory, then \
+             `millrace journal accept-domains --data {data}` makes the server take the domains as \
+             they are: docs/troubleshooting.md, \"the database of domains\""
+        );
+        return with_advice(error.context(format!("opening the data in {data}")), Some(advice));
+    }
     let advice = match error.downcast_ref::<OpenError>() {
         Some(OpenError::Corrupt(_)) => Some(format!(
             "copy the directory, then `millrace journal repair --data {data}` makes the journal \

@@ -23,3 +23,4 @@ mod shards;
 mod sources;
 mod support;
 mod tasks;
+mod views;

@@ -61,8 +61,12 @@ impl Browser {
         let store = millrace_metrics::MetricStore::open(None, shards.now()).unwrap();
         let access = millrace_services::QueueAccess::Open;
         let monitor = millrace_services::Monitor::start(shards.clone(), Arc::new(store), access);
-        let services =
-            Arc::new(Services::new(shards.clone(), Arc::new(monitor.unwrap()), &services, None));
+        let floors = millrace_services::Floors {
+            shards: shards.clone(),
+            monitor: Arc::new(monitor.unwrap()),
+            tables: None,
+        };
+        let services = Arc::new(Services::new(floors, &services, None));
         let options = Options {
             access_keys,
             region: "us-east-1".into(),

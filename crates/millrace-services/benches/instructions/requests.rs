@@ -10,7 +10,7 @@ use millrace_core::{ShardId, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_metrics::MetricStore;
-use millrace_services::{Monitor, Options, QueueAccess, Services};
+use millrace_services::{Floors, Monitor, Options, QueueAccess, Services};
 use millrace_wire::{Header, Request, Service};
 
 use crate::Result;
@@ -98,7 +98,10 @@ impl Server {
             account: "000000000000".to_owned(),
             ..Options::default()
         };
-        let server = Server { log, services: Services::new(shards, monitor, &options, None) };
+        let server = Server {
+            log,
+            services: Services::new(Floors { shards, monitor, tables: None }, &options, None),
+        };
         server.call("CreateQueue", r#"{"QueueName":"queue"}"#)?;
         Ok(server)
     }

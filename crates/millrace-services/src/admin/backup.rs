@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! metrics/catalog.log, metrics/20614-1m.log, …
+//! tables/tables.db                                  a copy made for this
 //! journal/0000001a.idx, journal/0000001a.seg, …     oldest first, the last without a sidecar
 //! end.json                                          {"segments": 2, "tail": [27, 4711]}
 //! ```
@@ -10,6 +11,7 @@
 //!
 //! Bounded: so many copies at a time, and of each so many bytes that its client has not taken.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,6 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use millrace_broker::{Pinned, Shards};
 use millrace_metrics::PinnedFile;
+use millrace_tables::Tables;
 use millrace_wire::{ApiError, BodyStream, Response};
 use serde_json::json;
 use tar::{Builder, EntryType, Header};
@@ -36,6 +39,7 @@ const PIECES_WAITING: usize = 4;
 pub(super) struct Backups {
     shards: Arc<Shards>,
     monitor: Arc<Monitor>,
+    tables: Option<Arc<Tables>>,
     /// The account whose keys may ask.
     account: String,
     turns: Arc<Semaphore>,
@@ -44,6 +48,7 @@ pub(super) struct Backups {
 /// What one copy is made of.
 struct Contents {
     metrics: Vec<PinnedFile>,
+    tables: Option<File>,
     journal: Pinned,
 }
 
@@ -62,9 +67,14 @@ struct Pieces {
 }
 
 impl Backups {
-    pub(super) fn new(shards: Arc<Shards>, monitor: Arc<Monitor>, account: &str) -> Backups {
+    pub(super) fn new(
+        shards: Arc<Shards>,
+        monitor: Arc<Monitor>,
+        tables: Option<Arc<Tables>>,
+        account: &str,
+    ) -> Backups {
         let turns = Arc::new(Semaphore::new(BACKUPS_AT_A_TIME));
-        Backups { shards, monitor, account: account.to_owned(), turns }
+        Backups { shards, monitor, tables, account: account.to_owned(), turns }
     }
 
     /// Begins a copy of what is there now. A thread of its own reads it; it ends when the client
@@ -82,9 +92,10 @@ impl Backups {
         let (pinned, begun) = oneshot::channel();
         let (sender, pieces) = mpsc::channel(PIECES_WAITING);
         let (shards, monitor) = (self.shards.clone(), self.monitor.clone());
+        let tables = self.tables.clone();
         let copy = move || {
             let _turn = turn;
-            match pin(&shards, &monitor) {
+            match pin(&shards, &monitor, tables.as_deref()) {
                 Err(error) => drop(pinned.send(Err(error))),
                 Ok(contents) if pinned.send(Ok(())).is_ok() => send(contents, sender, shards),
                 Ok(_) => {}
@@ -136,14 +147,25 @@ impl Write for Pieces {
     }
 }
 
-fn pin(shards: &Shards, monitor: &Monitor) -> Result<Contents, ApiError> {
-    let metrics = monitor.pin().map_err(|error| failed(&error))?;
+/// The tables come first, and the journal holds what they need until it is pinned, too.
+fn pin(
+    shards: &Arc<Shards>,
+    monitor: &Monitor,
+    tables: Option<&Tables>,
+) -> Result<Contents, ApiError> {
     let home = shards.home().map_err(|error| failed(&error))?;
-    let Some(journal) = home.log().pin() else {
+    if home.log().pin().is_none() {
         let text = "This server keeps its data in memory: there is nothing to copy.";
         return Err(ApiError::invalid_parameter_value(text));
-    };
-    Ok(Contents { metrics, journal })
+    }
+    let copied = tables.map(|tables| {
+        let shards = shards.clone();
+        tables.copy(move || !shards.is_draining())
+    });
+    let copied = copied.transpose().map_err(|error| failed(&error))?;
+    let metrics = monitor.pin().map_err(|error| failed(&error))?;
+    let journal = home.log().pin().ok_or_else(|| failed(&"the journal cannot be copied"))?;
+    Ok(Contents { metrics, tables: copied.map(|copy| copy.file), journal })
 }
 
 /// Sends the whole archive, unless its client leaves or something cannot be read.
@@ -162,12 +184,15 @@ fn send(contents: Contents, sender: mpsc::Sender<Vec<u8>>, shards: Arc<Shards>) 
 }
 
 fn write_archive(contents: Contents, out: &mut impl Write) -> io::Result<()> {
-    let Contents { metrics, journal } = contents;
+    let Contents { metrics, tables, journal } = contents;
     let mut archive = Builder::new(out);
     for PinnedFile { name, bytes, file } in metrics {
         // A torn end may have been cut off since.
         let whole = file.chain(io::repeat(0)).take(bytes);
         append(&mut archive, &format!("metrics/{name}"), bytes, whole)?;
+    }
+    if let Some(file) = tables {
+        append(&mut archive, "tables/tables.db", file.metadata()?.len(), file)?;
     }
     let (segments, tail) = (journal.segments(), journal.tail());
     journal.copy(&mut |name, bytes, reader| {

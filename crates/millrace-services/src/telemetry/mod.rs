@@ -23,6 +23,7 @@ use prometheus_client::registry::Registry;
 
 use crate::cloudwatch::Monitor;
 use crate::service::Boxed;
+use crate::simpledb::TableFigures;
 use crate::table::Branch;
 pub use exposition::resident_bytes;
 use format::Format;
@@ -74,6 +75,7 @@ pub(crate) struct Sources {
     pub shards: Arc<Shards>,
     pub monitor: Arc<Monitor>,
     pub requests: Arc<RequestCounts>,
+    pub tables: Option<TableFigures>,
     /// Figures from a floor above.
     pub further: Option<Box<dyn Collector>>,
 }
@@ -81,7 +83,7 @@ pub(crate) struct Sources {
 impl Telemetry {
     /// `is_open`: requests are not authenticated.
     pub(crate) fn new(sources: Sources, options: MetricsOptions, is_open: bool) -> Telemetry {
-        let Sources { shards, monitor, requests, further } = sources;
+        let Sources { shards, monitor, requests, tables, further } = sources;
         let mut registry = Registry::default();
         let queues = QueueSeries {
             shards: shards.clone(),
@@ -92,6 +94,9 @@ impl Telemetry {
         registry.register_collector(Box::new(requests));
         let server = exposition::Server { shards, monitor: monitor.clone() };
         registry.register_collector(Box::new(server));
+        if let Some(tables) = tables {
+            registry.register_collector(Box::new(tables));
+        }
         if let Some(further) = further {
             registry.register_collector(further);
         }

@@ -7,7 +7,7 @@ use millrace_wire::{Header, Service};
 
 use super::*;
 use crate::cloudwatch::{Monitor, QueueAccess};
-use crate::dispatch::{Further, Options, Services};
+use crate::dispatch::{Floors, Further, Options, Services};
 use crate::table::Row;
 use crate::{AccessKey, AccessKeys};
 
@@ -45,7 +45,7 @@ impl Shop {
         let toys = Arc::new(Toys::default());
         let further =
             Further { rows: vec![Row::of(toys.clone())], branches: vec![Arc::new(Shelf)] };
-        let floors = (shards.clone(), monitor.clone());
+        let floors = Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None };
         let services = Services::with(further, floors, &options, None);
         Shop { services, toys, monitor, shards, log }
     }

@@ -15,6 +15,8 @@ pub struct Name {
     /// Names of key and value of a map's entries.
     pub(super) key: &'static str,
     pub(super) value: &'static str,
+    /// In Query the parameter may be written in any case, where none has the very name.
+    pub(super) is_any_case: bool,
     /// Stands for the elements of the member.
     is_element: bool,
 }
@@ -25,7 +27,14 @@ impl Name {
 
     /// A member of that name: lists have `member`, maps `entry` with `key` and `value`.
     pub const fn new(wire: &'static str) -> Name {
-        Name { wire, is_flat: false, key: "key", value: "value", is_element: false }
+        Name {
+            wire,
+            is_flat: false,
+            key: "key",
+            value: "value",
+            is_any_case: false,
+            is_element: false,
+        }
     }
 
     /// A list or map whose elements carry the name of the member itself.
@@ -38,6 +47,12 @@ impl Name {
     #[must_use]
     pub const fn keyed(self, key: &'static str, value: &'static str) -> Name {
         Name { key, value, ..self }
+    }
+
+    /// A parameter that clients write in upper and lower case. The declared case counts first.
+    #[must_use]
+    pub const fn in_any_case(self) -> Name {
+        Name { is_any_case: true, ..self }
     }
 
     /// The elements of this member, for errors.
@@ -75,8 +90,8 @@ impl Members {
     }
 }
 
-/// Declares structures: `member: type = "NameOnTheWire"`, with `.flat()` or `.keyed(…)` behind the
-/// name where the layout is not the usual one ([`Name`](crate::codec::Name)). What types there are:
+/// Declares structures: `member: type = "NameOnTheWire"`, with `.flat()`, `.keyed(…)` or
+/// `.in_any_case()` behind the name where the layout is not the usual one ([`Name`](crate::codec::Name)). What types there are:
 /// [`Member`](crate::codec::Member).
 ///
 /// Structures should not contain themselves; those that do are read down to a bounded depth.

@@ -5,10 +5,7 @@ use super::xml::{self, put_parts};
 use super::{cbor, json};
 use crate::Response;
 use crate::escape::{json_string, xml_text};
-use crate::protocol::{ErrorXml, Protocol, ServiceMetadata};
-
-/// SimpleDB: machine hours of a small request.
-pub(crate) const BOX_USAGE: &str = "0.0000219907";
+use crate::protocol::{Protocol, ServiceMetadata};
 
 /// The parts of an answer around its result.
 #[derive(Clone, Copy, Debug)]
@@ -57,10 +54,6 @@ impl Envelope<'_> {
         }
         put_parts(out, &["<ResponseMetadata><RequestId>"]);
         xml_text(out, request_id.as_bytes());
-        put_parts(out, &["</RequestId>"]);
-        if service.error_xml == ErrorXml::WithBoxUsage {
-            put_parts(out, &["<BoxUsage>", BOX_USAGE, "</BoxUsage>"]);
-        }
-        put_parts(out, &["</ResponseMetadata></", action, "Response>"]);
+        put_parts(out, &["</RequestId></ResponseMetadata></", action, "Response>"]);
     }
 }

@@ -30,7 +30,6 @@ mod value;
 mod xml;
 
 pub use declare::{Members, Name};
-pub(crate) use envelope::BOX_USAGE;
 pub use envelope::Envelope;
 pub use input::{Input, decode};
 pub use node::Node;

@@ -184,7 +184,11 @@ macro_rules! values {
             }
 
             fn of_query(scope: Scope<'_>, name: &Name) -> Result<Option<Self>, ApiError> {
-                match scope.text(name.wire)? {
+                let text = match scope.text(name.wire)? {
+                    None if name.is_any_case => scope.text_in_any_case(name.wire)?,
+                    text => text,
+                };
+                match text {
                     None => Ok(None),
                     Some("") => Ok(<$kind as Scalar>::empty()),
                     Some(text) => of_parameter(text, name).map(Some),

@@ -204,12 +204,6 @@ fn envelopes_are_those_of_the_service() {
             format!("{root}<PlayResult></PlayResult>{metadata}")
         );
     }
-    assert_eq!(
-        written_text(named("simpledb"), Protocol::Query, None),
-        "<PlayResponse xmlns=\"http://sdb.amazonaws.com/doc/2009-04-15/\"><ResponseMetadata>\
-         <RequestId>id-1</RequestId><BoxUsage>0.0000219907</BoxUsage></ResponseMetadata>\
-         </PlayResponse>"
-    );
     assert_eq!(written(&crate::cloudwatch::SERVICE, Protocol::Cbor, None), b"\xa0");
     assert_eq!(written(&crate::cloudwatch::SERVICE, Protocol::Json, None), b"{}");
     assert_eq!(written(named("kms"), Protocol::Json, None), b"");

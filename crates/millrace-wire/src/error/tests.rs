@@ -1,5 +1,4 @@
 use super::*;
-use crate::protocol::SIMPLE_DB;
 use crate::{cloudwatch, sqs};
 
 fn missing_queue() -> ApiError {
@@ -181,17 +180,4 @@ fn a_request_without_an_action_is_answered_in_xml() {
     assert_eq!((response.status, response.content_type), (404, "text/xml"));
     assert_eq!(response.request_id, "id-1");
     assert_eq!(body(&response), "<UnknownOperationException/>");
-}
-
-#[test]
-fn simple_db_errors_have_their_own_envelope() {
-    let error = ApiError::missing_parameter("DomainName");
-    let response = error.response(&SIMPLE_DB, Protocol::Query, "id-1");
-
-    assert_eq!(
-        body(&response),
-        "<?xml version=\"1.0\"?><Response><Errors><Error><Code>MissingParameter</Code>\
-         <Message>The request must contain the parameter DomainName.</Message>\
-         <BoxUsage>0.0000219907</BoxUsage></Error></Errors><RequestID>id-1</RequestID></Response>"
-    );
 }

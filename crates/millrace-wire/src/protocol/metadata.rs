@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use crate::ApiError;
 use crate::codec::Fractions;
+use crate::sigv4::AuthError;
 
 /// A service on the wire: the names that a request may show, and the form of its errors.
 pub struct ServiceMetadata {
@@ -27,6 +29,8 @@ pub struct ServiceMetadata {
     /// The name space of Query answers.
     pub xml_namespace: &'static str,
     pub error_xml: ErrorXml,
+    /// The error for a signature that is refused.
+    pub auth_refusal: fn(AuthError) -> ApiError,
     /// Exactness of times in Query answers.
     pub xml_fractions: Fractions,
     /// Content type of AWS JSON answers.
@@ -46,8 +50,8 @@ pub enum ErrorXml {
     Plain,
     /// With an empty element `Detail`.
     WithDetail,
-    /// SimpleDB: with the machine hours used, and no name space.
-    WithBoxUsage,
+    /// SimpleDB's own.
+    OfSimpleDb,
 }
 
 /// The formats of requests and answers.
@@ -76,6 +80,7 @@ pub const NOTHING: ServiceMetadata = ServiceMetadata {
     clue_parameters: &[],
     xml_namespace: "http://queue.amazonaws.com/doc/2012-11-05/",
     error_xml: ErrorXml::Plain,
+    auth_refusal: ApiError::of_auth,
     xml_fractions: Fractions::AsNeeded,
     json_content_type: JSON_1_0,
     has_empty_json: false,

@@ -96,19 +96,19 @@ pub(super) fn parse_path(path: &str) -> Option<PathQueue<'_>> {
 
 /// The region in `…sqs.{region}.…` and `{region}.queue.…`.
 pub(super) fn region_of_host(host: &str) -> Option<&str> {
-    // Both words have a q; most other hosts have not.
-    memchr(b'q', host.as_bytes())?;
+    // Most other hosts have neither letter.
+    memchr2(b'q', b'd', host.as_bytes())?;
     let name = host.split_once(':').map_or(host, |(name, _)| name);
     let mut previous = "";
-    let mut is_after_sqs = false;
+    let mut is_after_service = false;
     for label in name.split('.') {
-        if is_after_sqs {
+        if is_after_service {
             return Some(label).filter(|label| is_region(label));
         }
         if label == "queue" {
             return Some(previous).filter(|label| is_region(label));
         }
-        is_after_sqs = label == "sqs";
+        is_after_service = matches!(label, "sqs" | "sdb");
         previous = label;
     }
     None

@@ -1,9 +1,9 @@
 use super::*;
-use crate::{Header, cloudwatch};
+use crate::{Header, cloudwatch, simpledb};
 
 /// All services that are recognised, as the table of services lists them.
 fn services() -> Vec<&'static ServiceMetadata> {
-    let served: [&ServiceMetadata; 2] = [&sqs::SERVICE, &cloudwatch::SERVICE];
+    let served: [&ServiceMetadata; 3] = [&sqs::SERVICE, &cloudwatch::SERVICE, &simpledb::SERVICE];
     served.into_iter().chain(UNSERVED).collect()
 }
 
@@ -246,4 +246,23 @@ fn local_stack_paths_give_the_region() {
     let target = summary(("/queue/us-west-2/000000000000/q", "Action=ReceiveMessage"), &[], "");
 
     assert_eq!((target.0, target.3), ("sqs", some("us-west-2")));
+}
+
+/// A signature of version 2 names the key in a parameter, and no region: the host may.
+#[test]
+fn simple_db_is_recognised_by_version_scope_host_and_action() {
+    let expected = |region, key| ("simpledb", Protocol::Query, "Select".to_owned(), region, key);
+    let signed = "Action=Select&Version=2009-04-15&AWSAccessKeyId=AKID&SignatureVersion=2";
+    let host = [("host", "sdb.eu-west-1.amazonaws.com:443"), FORM];
+    let scope = [("authorization", SIGNED.replace("/sqs/", "/sdb/"))];
+    let scope = scope.each_ref().map(|(name, value)| (*name, &**value));
+
+    assert_eq!(summary(("/", ""), &[FORM], signed), expected(None, some("AKID")));
+    assert_eq!(summary(("/", signed), &[], ""), expected(None, some("AKID")));
+    assert_eq!(summary(("/", ""), &host, "Action=Select"), expected(some("eu-west-1"), None));
+    assert_eq!(
+        summary(("/", ""), &scope, "Action=Select"),
+        expected(some("eu-west-1"), some("AK/ID"))
+    );
+    assert_eq!(summary(("/", "Action=Select"), &[], ""), expected(None, None));
 }

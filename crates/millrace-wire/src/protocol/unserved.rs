@@ -1,11 +1,11 @@
 //! Services whose requests are recognised although nothing serves them yet: so a request with a
 //! signature for one of them is not taken for another's, and its error has the right name space.
 
-use super::metadata::{ErrorXml, JSON_1_1, NOTHING, Protocol, ServiceMetadata};
+use super::metadata::{JSON_1_1, NOTHING, Protocol, ServiceMetadata};
 use crate::codec::Fractions;
 
 /// All of them.
-pub static UNSERVED: [&ServiceMetadata; 5] = [&SNS, &CLOUD_FORMATION, &SIMPLE_DB, &IAM, &KMS];
+pub static UNSERVED: [&ServiceMetadata; 4] = [&SNS, &CLOUD_FORMATION, &IAM, &KMS];
 
 static SNS: ServiceMetadata = ServiceMetadata {
     name: "sns",
@@ -40,28 +40,6 @@ static CLOUD_FORMATION: ServiceMetadata = ServiceMetadata {
     xml_namespace: "http://cloudformation.amazonaws.com/doc/2010-05-15/",
     // CDK and SAM compare the texts of events' times.
     xml_fractions: Fractions::Always,
-    ..NOTHING
-};
-
-pub(crate) static SIMPLE_DB: ServiceMetadata = ServiceMetadata {
-    name: "simpledb",
-    title: "SimpleDB",
-    scope: "sdb",
-    versions: &["2009-04-15"],
-    clue_actions: &[
-        "BatchDeleteAttributes",
-        "BatchPutAttributes",
-        "CreateDomain",
-        "DeleteAttributes",
-        "DeleteDomain",
-        "DomainMetadata",
-        "GetAttributes",
-        "ListDomains",
-        "PutAttributes",
-        "Select",
-    ],
-    xml_namespace: "http://sdb.amazonaws.com/doc/2009-04-15/",
-    error_xml: ErrorXml::WithBoxUsage,
     ..NOTHING
 };
 

@@ -12,6 +12,15 @@ pub enum AuthError {
     /// The signature lacks a part or has a malformed one.
     #[error("{0}")]
     Incomplete(String),
+    /// A signature in parameters lacks this one.
+    #[error("parameter {0} is missing")]
+    MissingParameter(&'static str),
+    /// A parameter of a signature has a value that it cannot have.
+    #[error("{0}")]
+    InvalidParameter(String),
+    /// A signature in parameters has an instant and an end.
+    #[error("Request must contain Timestamp or Expires, not both.")]
+    BothTimes,
     /// No such access key.
     #[error("access key is not known")]
     UnknownKey,
@@ -43,9 +52,23 @@ pub enum AuthError {
 
 impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> ApiError {
+        ApiError::of_auth(error)
+    }
+}
+
+impl ApiError {
+    /// The error for a signature that is refused, as most services have it.
+    pub fn of_auth(error: AuthError) -> ApiError {
         match error {
             AuthError::Missing => ApiError::missing_authentication_token(),
-            AuthError::Incomplete(problem) => ApiError::incomplete_signature(problem),
+            AuthError::Incomplete(problem) | AuthError::InvalidParameter(problem) => {
+                ApiError::incomplete_signature(problem)
+            }
+            AuthError::BothTimes => ApiError::incomplete_signature(error.to_string()),
+            AuthError::MissingParameter(name) => {
+                let problem = format!("Request must contain parameter {name}.");
+                ApiError::incomplete_signature(problem)
+            }
             AuthError::UnknownKey | AuthError::BadToken => ApiError::invalid_client_token_id(),
             AuthError::Scope(problem)
             | AuthError::Expired(problem)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use clap::Args;
+use millrace_client::sdb::{SdbClient, SdbOptions, SignatureVersion};
 use millrace_client::sqs::{Action, Protocol, SqsClient, SqsOptions, Wait};
 use millrace_client::transport::{
     Answer, Call, Endpoint, Head, Lane, Repeat, StreamedBody, TransportError, TransportOptions,
@@ -89,6 +90,24 @@ impl ConnectionFlags {
         let credentials = self.aws()?.credentials.or_else(own_credentials);
         let access_key = credentials.map(|credentials| credentials.access_key);
         Ok(Sqs { client, is_named: self.names_endpoint()?, access_key })
+    }
+
+    /// A client of SimpleDB at the server that flags and environment name. Amazon's takes the older
+    /// signature only, which names no region.
+    pub(super) fn connect_to_domains(&self) -> Result<SdbClient> {
+        let aws = self.aws()?;
+        let endpoint = self.named_endpoint(&aws).unwrap_or_else(default_endpoint).parse()?;
+        let is_amazon = is_amazon(&endpoint.host);
+        let region = self.region.clone().or(aws.region);
+        let credentials = aws.credentials.or_else(own_credentials);
+        let names_region = region.is_some() && !is_amazon;
+        let options = SdbOptions {
+            region,
+            credentials: credentials.or_else(|| names_region.then(placeholder_credentials)),
+            signature: if is_amazon { SignatureVersion::Two } else { SignatureVersion::Four },
+            transport: self.transport()?,
+        };
+        Ok(SdbClient::new(endpoint, options)?)
     }
 
     /// The flags of a line that need not be complete.

@@ -92,6 +92,10 @@ pub(crate) struct Limits {
     pub(crate) memory_bytes: u64,
     /// Messages of one queue that may be in flight.
     pub(crate) in_flight: u64,
+    /// Domains of an account.
+    pub(crate) domains: u64,
+    /// Names and values of one domain.
+    pub(crate) domain_bytes: u64,
     /// How long a request waits for its change to be stored.
     pub(crate) commit_wait: Duration,
     /// True if a deleted queue's name rests for 60 seconds.
@@ -177,6 +181,8 @@ impl Config {
                 max_body_bytes: layers.number("limits.max_body_bytes"),
                 memory_bytes: layers.number("limits.memory_bytes") as u64,
                 in_flight: layers.number("limits.in_flight") as u64,
+                domains: layers.number("limits.domains") as u64,
+                domain_bytes: layers.number("limits.domain_bytes") as u64,
                 commit_wait: Duration::from_secs(layers.number("limits.commit_wait_seconds") as u64),
                 recreate_cool_down: layers.truth("limits.recreate_cool_down"),
                 purge_cool_down: layers.truth("limits.purge_cool_down"),

@@ -62,6 +62,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     number("limits.memory_bytes", "0", 0, 1 << 50),
     // SQS: 120,000 messages in flight, developer guide "Message quotas".
     number("limits.in_flight", "120000", 1, MANY),
+    // SimpleDB: 250 domains of 10 GB, developer guide "Amazon SimpleDB limits".
+    number("limits.domains", "250", 1, 100_000),
+    number("limits.domain_bytes", "10737418240", 1, 1 << 50),
     seconds("limits.commit_wait_seconds", "10", 1, 3600),
     truth("limits.recreate_cool_down", "false"),
     truth("limits.purge_cool_down", "false"),
