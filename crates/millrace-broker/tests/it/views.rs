@@ -31,6 +31,8 @@ fn end(log: &GroupCommit) -> Position {
 fn records_behind_a_position_come_back_in_order_and_only_those_of_the_view() {
     let fs = Arc::new(SimFileSystem::new(1));
     let (log, shards) = open(fs.clone(), Path::new("/journal"));
+    // It commits what begins a segment.
+    let committer = log.spawn_committer().unwrap();
     let home = shards.home().unwrap();
     let (view, other) = (home.view("tables", end(&log)), home.view("other", end(&log)));
     let mut appended = Vec::new();
@@ -40,6 +42,7 @@ fn records_behind_a_position_come_back_in_order_and_only_those_of_the_view() {
         append(&other, b"not of this one");
     }
     shards.close();
+    committer.join().unwrap();
     drop((view, other, home, shards, log));
 
     let (log, shards) = open(fs, Path::new("/journal"));
