@@ -203,6 +203,8 @@ struct Loader<'a> {
     /// Name ids of the condition's attributes, and their numbers.
     numbers: Vec<(i64, usize)>,
     needs_item_name: bool,
+    /// Entries have all that the condition is about: no item is read for it.
+    is_key_enough: bool,
     facts: Facts,
     pairs: Statement<'a>,
     item_name: Statement<'a>,
@@ -235,9 +237,11 @@ impl<'a> Loader<'a> {
             }
         }
         let mut needs_item_name = plan.is_to_be_sorted;
+        let mut is_key_enough = plan.keeps == Keeps::All && !plan.is_to_be_sorted;
         if let Some(condition) = &select.condition {
             condition.visit(&mut |predicate| {
                 needs_item_name |= predicate.operand == Operand::ItemName;
+                is_key_enough &= plan.operand.as_ref() == Some(&predicate.operand);
             });
         }
         let values = vec![Vec::new(); condition.as_ref().map_or(0, |known| known.attributes.len())];
@@ -246,6 +250,7 @@ impl<'a> Loader<'a> {
             condition,
             numbers,
             needs_item_name,
+            is_key_enough,
             facts: Facts { item_name: String::new(), values },
             pairs: connection.prepare(
                 "SELECT name, value FROM attributes WHERE item = ? ORDER BY place, value",
@@ -263,6 +268,13 @@ impl<'a> Loader<'a> {
         }
         let Some(condition) = &self.condition else { return Ok(true) };
         let facts = &mut self.facts;
+        if self.is_key_enough {
+            match facts.values.as_mut_slice() {
+                [] => entry.key.clone_into(&mut facts.item_name),
+                [values, ..] => *values = vec![entry.key.to_owned()],
+            }
+            return Ok(condition.holds(facts));
+        }
         facts.values.iter_mut().for_each(Vec::clear);
         let mut has_output = !matches!(self.select.output, Output::Attributes(_));
         let mut rows = self.pairs.query([entry.item])?;

@@ -26,6 +26,8 @@ pub(super) struct Plan {
     /// For the token: pages of one answer take the same walk.
     pub number: u8,
     pub walk: Walk,
+    /// What the walk is by, if it has one part.
+    pub operand: Option<Operand>,
     pub keeps: Keeps,
     /// The walk finds exactly the items that the condition holds for.
     pub is_exact: bool,
@@ -79,6 +81,7 @@ impl Planner<'_> {
                 Ok(Plan {
                     number: 0,
                     walk: Walk { parts, direction: Direction::Ascending },
+                    operand: Some(Operand::ItemName),
                     keeps: Keeps::All,
                     is_exact: self.select.condition.is_none(),
                     is_to_be_sorted: false,
@@ -99,8 +102,8 @@ impl Planner<'_> {
             // but not above.
             let allowed = match order.direction {
                 _ if is_single => of_cover.clone(),
-                Direction::Ascending => of_cover.up_to_end(),
-                Direction::Descending => of_cover.from_start(),
+                Direction::Ascending => of_cover.with_no_start(),
+                Direction::Descending => of_cover.with_no_end(),
             };
             ranges = ranges.intersection(&allowed);
         }
@@ -119,7 +122,8 @@ impl Planner<'_> {
             Operand::Attribute(name) if !is_single => Keeps::Extreme(name.clone()),
             _ => Keeps::All,
         };
-        Ok(Plan { number: 0, walk, keeps, is_exact, is_to_be_sorted: false })
+        let operand = Some(order.by.clone());
+        Ok(Plan { number: 0, walk, operand, keeps, is_exact, is_to_be_sorted: false })
     }
 
     fn of_cover(&self, cover: &Cover, number: usize) -> Result<Plan, SelectError> {
@@ -130,15 +134,16 @@ impl Planner<'_> {
             has_one_entry &= is_single;
             parts.push(walk::Part { index, ranges: ranges.clone() });
         }
-        let is_exact = match cover.parts.as_slice() {
-            [part] => self.is_exact(&part.operand),
-            _ => false,
+        let operand = match cover.parts.as_slice() {
+            [part] => Some(part.operand.clone()),
+            _ => None,
         };
         Ok(Plan {
             number: u8::try_from(number).map_err(|_| SelectError::Token)?,
             walk: Walk { parts, direction: Direction::Ascending },
+            is_exact: operand.as_ref().is_some_and(|operand| self.is_exact(operand)),
+            operand,
             keeps: if has_one_entry { Keeps::All } else { Keeps::First(cover.parts.clone()) },
-            is_exact,
             is_to_be_sorted: false,
         })
     }

@@ -65,9 +65,11 @@ fn first_pages_of_a_million_items() {
         ("day not like '07%'", true),
         ("day like '%77'", false),
         ("day like '%777777'", false),
+        ("itemName() like '%777777'", false),
         ("label = 'even'", true),
         ("label > 'm'", true),
-        ("every(label) = 'even'", true),
+        ("every(label) > 'a'", true),
+        ("every(label) = 'even'", false),
         ("not label = 'even'", true),
         ("day > '0500000' order by day", true),
         ("day > '0500000' order by day desc", true),
@@ -93,10 +95,13 @@ fn first_pages_of_a_million_items() {
         ("day is null", false),
     ];
     let mut report = String::from("ms, median of five | examined | found | token | condition\n");
+    let mut slow = Vec::new();
     for (condition, is_fast) in cases {
         let expression = format!("select * from mydomain where {condition}");
         let examined = measure(&connection, &expression, condition, &mut report);
-        assert!(!is_fast || examined <= 3_000, "{condition}: {examined}");
+        if is_fast && examined > 3_000 {
+            slow.push(condition);
+        }
     }
     let counts = [
         "",
@@ -110,6 +115,7 @@ fn first_pages_of_a_million_items() {
         measure(&connection, &expression, &format!("count(*) {condition}"), &mut report);
     }
     println!("{report}");
+    assert_eq!(slow, Vec::<&str>::new());
 }
 
 fn measure(connection: &Connection, expression: &str, name: &str, report: &mut String) -> u64 {
