@@ -40,6 +40,9 @@ pub enum ViewError {
     Ended(Unavailable),
 }
 
+/// Called with each record of a view: where it is, and what it holds.
+pub type Visit<'a, E> = dyn FnMut(Position, &[u8]) -> Result<(), E> + 'a;
+
 /// See the module.
 pub struct View {
     name: &'static str,
@@ -98,7 +101,7 @@ impl View {
     pub fn replay<E: From<ReadError>>(
         &self,
         after: Position,
-        visit: &mut dyn FnMut(Position, &[u8]) -> Result<(), E>,
+        visit: &mut Visit<'_, E>,
     ) -> Result<(), E> {
         if self.latest.is_none_or(|latest| latest <= after) {
             return Ok(());
