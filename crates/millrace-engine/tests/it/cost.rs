@@ -82,24 +82,31 @@ impl Backlog {
     }
 }
 
-/// A thousand times the backlog may cost more cache misses, but not three times as much.
+/// Fails if rounds of one backlog cost three times as much as those of the other: more cache misses
+/// are allowed for.
+fn assert_close(plain: &mut Backlog, other: &mut Backlog, what: &str) {
+    let [mut of_plain, mut of_other] = [Duration::MAX; 2];
+    for _ in 0..MEASUREMENTS {
+        for _ in 0..ROUNDS {
+            of_plain = of_plain.min(plain.round());
+            of_other = of_other.min(other.round());
+        }
+        if of_other < of_plain * 3 {
+            return;
+        }
+    }
+    panic!("{of_plain:?}, and {of_other:?} {what}");
+}
+
+/// A thousand times the backlog costs the same.
 fn assert_same_cost(kind: Kind, groups: usize) {
     let [mut short, mut long] = [SHORT, LONG].map(|messages| {
         let mut backlog = Backlog::new(kind, groups);
         backlog.grow_to(messages);
         backlog
     });
-    let [mut of_short, mut of_long] = [Duration::MAX; 2];
-    for _ in 0..MEASUREMENTS {
-        for _ in 0..ROUNDS {
-            of_short = of_short.min(short.round());
-            of_long = of_long.min(long.round());
-        }
-        if of_long < of_short * 3 {
-            return;
-        }
-    }
-    panic!("{of_short:?} at {SHORT} messages, {of_long:?} at {LONG}");
+
+    assert_close(&mut short, &mut long, "with a thousand times the backlog");
 }
 
 #[test]
@@ -147,10 +154,14 @@ fn assert_same_replay_cost(order: impl Fn(u64) -> Vec<u64>) {
     let [short, long] = [2_000, 32_000].map(order);
     // As many messages at a time as the long one, so that other work on the machine disturbs both alike.
     let shorts = || (0..16).map(|_| replay_cost(&short)).sum::<Duration>() / 16;
-    let short = (0..4).map(|_| shorts()).min().unwrap_or_default();
-    let longs = || replay_cost(&long);
-    let is_as_quick = std::iter::repeat_with(longs).take(5).any(|long| long < short * 5);
-    assert!(is_as_quick, "{short:?} each for 2,000");
+    let mut costs = Vec::new();
+    // Each beside short ones before and after it, as the machine may become slower.
+    let is_as_quick = (0..5).any(|_| {
+        let (before, long, after) = (shorts(), replay_cost(&long), shorts());
+        costs.push([before, long, after]);
+        long < before.min(after) * 5
+    });
+    assert!(is_as_quick, "2,000, 32,000 and again 2,000: {costs:?}");
 }
 
 #[test]
@@ -172,9 +183,6 @@ fn replay_of_messages_relocated_twice_does_not_depend_on_the_length_of_their_gro
 fn receive_does_not_depend_on_what_is_hidden() {
     for kind in [Kind::Standard, Kind::Fifo] {
         let mut backlog = Backlog::new(kind, 50_000);
-        backlog.grow_to(SHORT);
-        let alone = backlog.fastest_round();
-
         backlog.grow_to(100_000);
         let all = Receive {
             max: 50_000,
@@ -187,8 +195,9 @@ fn receive_does_not_depend_on_what_is_hidden() {
         backlog.groups = (0..100).map(|group| format!("other-{group}")).collect();
         let ready = backlog.queue.counts().ready as usize;
         backlog.grow_to(ready + SHORT);
-        let beside = (0..6).map(|_| backlog.fastest_round()).min().unwrap_or_default();
+        let mut alone = Backlog::new(kind, 50_000);
+        alone.grow_to(SHORT);
 
-        assert!(beside < alone * 3, "{kind:?}: {alone:?} alone, {beside:?} beside 50,000 hidden");
+        assert_close(&mut alone, &mut backlog, &format!("of {kind:?} beside 50,000 hidden"));
     }
 }
