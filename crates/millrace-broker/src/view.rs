@@ -40,6 +40,9 @@ pub enum ViewError {
     Ended(Unavailable),
 }
 
+/// Called with position and bytes of each record.
+pub type VisitRecord<'a, E> = dyn FnMut(Position, &[u8]) -> Result<(), E> + 'a;
+
 /// See the module.
 pub struct View {
     name: &'static str,
@@ -98,7 +101,7 @@ impl View {
     pub fn replay<E: From<ReadError>>(
         &self,
         after: Position,
-        visit: &mut dyn FnMut(Position, &[u8]) -> Result<(), E>,
+        visit: &mut VisitRecord<'_, E>,
     ) -> Result<(), E> {
         if self.latest.is_none_or(|latest| latest <= after) {
             return Ok(());
