@@ -175,6 +175,22 @@ impl Shards {
         self.shard(HOME).ok_or(Unavailable::Closed.into())
     }
 
+    /// Whether all journals take changes, and in time.
+    pub fn take_changes(&self) -> bool {
+        self.open
+            .load()
+            .iter()
+            .all(|shard| shard.log().ended().is_none() && !shard.log().is_stalled())
+    }
+
+    /// Gives up the waits for commits that take too long, in all journals. Returns when to call
+    /// again. To be called by threads that wait for no disk.
+    pub fn end_overdue_waits(&self) -> Duration {
+        let shards = self.open.load();
+        shards.iter().for_each(|shard| shard.log().end_overdue_waits());
+        shards.iter().map(|shard| shard.log().overdue_pause()).min().unwrap_or(PAUSE)
+    }
+
     /// Creates a queue unless there is one of that name. Resolves after the commit.
     pub async fn create_queue(&self, new: &NewQueue) -> Result<Creation, BrokerError> {
         self.home()?.create_queue(new).await

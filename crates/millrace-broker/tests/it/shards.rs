@@ -9,17 +9,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use millrace_broker::{
-    BrokerError, Incoming, OpenShard, Options, Outgoing, ReceiveRequest, Settings, Shard, Shards,
-    SharedQueue, commit_driver,
+    BrokerError, Incoming, MoveTaskStatus, OpenShard, Options, Outgoing, ReceiveRequest, Redrive,
+    SendTo, Settings, Shard, Shards, SharedQueue, commit_driver,
 };
-use millrace_core::{MessageId, QueueId, ShardId, SystemClock, Timestamp};
+use millrace_core::{MessageId, QueueId, QueueKey, ShardId, SystemClock, Timestamp};
 use millrace_engine::Replay;
 use millrace_journal::{
     GroupCommit, GroupOptions, LocalJournal, LocalOptions, OpenError, SimFileSystem,
 };
 
 use crate::drivers;
-use crate::support::{ANY, content, created, key, message, new_queue, run};
+use crate::support::{ANY, content, created, key, message, move_task, new_queue, run};
 
 const HOME: ShardId = ShardId(0);
 const OTHER: ShardId = ShardId(3);
@@ -301,4 +301,63 @@ fn a_journal_that_was_opened_too_often_is_refused() {
     let text = "the journal is in its epoch 65536, limit 65535: no further ids can be made; move \
                 the messages to a server with a new data directory";
     assert_eq!(refused.to_string(), text);
+}
+
+/// One record moves a message, so it cannot leave its journal.
+#[test]
+fn messages_stay_in_their_shard() {
+    let shards = shards();
+    let (home_log, home) = open(&shards, HOME, &Arc::new(SimFileSystem::new(1)));
+    let (log, other) = open(&shards, OTHER, &Arc::new(SimFileSystem::new(2)));
+    let dead = create(&log, &other, "dead");
+    let jobs = create(&home_log, &home, "jobs");
+    let QueueKey { region, account, name } = dead.key().clone();
+    let redrive = Redrive { region, account, name, max_receive_count: 1 };
+    let update = shards.catalog().update_queue(&jobs, |definition| {
+        definition.settings.redrive = Some(redrive);
+        Ok::<_, ()>(())
+    });
+    run(&home_log, update).unwrap().unwrap();
+    run(&home_log, send(&jobs, 1)).unwrap();
+
+    let at_once = ReceiveRequest { visibility_timeout_s: Some(0), ..ANY };
+    for _ in 0..3 {
+        assert_eq!(run(&home_log, jobs.receive(&at_once)).unwrap().len(), 1);
+    }
+    let start = move_task(jobs.key(), dead.key());
+    run(&home_log, home.move_tasks().start(&start)).unwrap();
+    shards.maintain();
+
+    let task = home.move_tasks().of_source(jobs.key(), 1).remove(0);
+    assert_eq!(task.status, MoveTaskStatus::Failed);
+    assert_eq!((jobs.counts().total(), dead.counts().total()), (1, 0));
+    shards.close();
+}
+
+/// Two fan-outs to the same queues, each in its own order, do not wait for each other.
+#[test]
+fn fan_outs_lock_their_queues_in_one_order() {
+    let shards = shards();
+    let (log, home) = open(&shards, HOME, &Arc::new(SimFileSystem::new(1)));
+    let queues = ["a", "b"].map(|name| create(&log, &home, name));
+    let (done, is_done) = std::sync::mpsc::channel();
+    for turn in 0..2 {
+        let (log, home, queues, done) = (log.clone(), home.clone(), queues.clone(), done.clone());
+        std::thread::spawn(move || {
+            let content = content("m");
+            for _ in 0..3_000 {
+                let messages = [message("m", &content)];
+                let to = |number: usize| SendTo { queue: &queues[number], messages: &messages };
+                home.begin_fan_out(&[to(turn), to(1 - turn)], &[]).unwrap();
+                while turn == 0 && log.commit_step() {}
+            }
+            done.send(()).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        is_done.recv_timeout(LONG).expect("they wait for each other");
+    }
+    while log.commit_step() {}
+    assert_eq!(queues.map(|queue| queue.counts().total()), [6_000; 2]);
+    shards.close();
 }
