@@ -69,7 +69,7 @@ pub(super) fn section(connections: &[usize], measured: &Measured) -> Section {
     for &count in connections {
         let ratio = ratio(measured, count);
         let over = over(count);
-        finding.push(format!("{over} 25 a request are {ratio:.1} times as quick"));
+        finding.push(format!("{ratio:.1} times as quick {over}"));
         shapes.push(gain(&format!("25 rows a request are quicker {over}"), ratio, 1.0));
         ratios.row([over, format!("{ratio:.1}")]);
     }
@@ -93,7 +93,7 @@ pub(super) fn section(connections: &[usize], measured: &Measured) -> Section {
             "How quickly are {} rows written, one by one and 25 a request?",
             measured.rows
         ),
-        finding: format!("{}.", finding.join(", ")),
+        finding: format!("25 rows a request are {}.", finding.join(", ")),
         shapes,
         charts: vec![Chart::Bars {
             title: "Rows written".to_owned(),
@@ -206,7 +206,7 @@ mod tests {
     fn the_ratio_is_shown_beside_that_of_the_experiment() {
         let section = section(&[8], &measured(None));
 
-        assert_eq!(section.finding, "over 8 connections 25 a request are 5.0 times as quick.");
+        assert_eq!(section.finding, "25 rows a request are 5.0 times as quick over 8 connections.");
         assert_eq!(section.tables[1].rows[0], ["over 8 connections", "5.0"]);
         assert_eq!(section.tables[1].rows[2], ["at Amazon, from EC2", "5.4"]);
     }
