@@ -81,7 +81,7 @@ const ROWS_LEAST: u64 = 50;
 /// Of a query's page.
 const FOUND_MAX: usize = 100;
 /// Queries after each batched trial, before scaling.
-const QUERIES: u64 = 200;
+const QUERIES: u64 = 100;
 const QUERIES_LEAST: u64 = 10;
 
 pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
