@@ -65,7 +65,8 @@ pub(super) fn section(connections: &[usize], measured: &Measured) -> Section {
     let ways = || connections.iter().flat_map(|&count| [(count, false), (count, true)]);
     let figures = |(count, is_batch)| Figures::of(measured, count, is_batch);
     let (mut finding, mut shapes) = (Vec::new(), Vec::new());
-    let mut ratios = Table::new("25 rows a request by one", &["", "#times as quick"]);
+    let mut ratios =
+        Table::new("25 rows a request, compared with one by one", &["", "#times as quick"]);
     for &count in connections {
         let ratio = ratio(measured, count);
         let over = over(count);
