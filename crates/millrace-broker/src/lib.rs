@@ -69,7 +69,7 @@ pub use receive::ReceiveRequest;
 pub use shard::{OpenShard, Shard};
 pub use shards::Shards;
 pub use tasks::{Appended, Step, TaskKind};
-pub use view::{View, ViewError, Visit};
+pub use view::{View, ViewError, VisitRecord};
 
 pub use millrace_journal::{
     Pinned, Position, Purpose, ReadError, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US,

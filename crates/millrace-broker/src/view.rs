@@ -40,8 +40,8 @@ pub enum ViewError {
     Ended(Unavailable),
 }
 
-/// Called with each record of a view: where it is, and what it holds.
-pub type Visit<'a, E> = dyn FnMut(Position, &[u8]) -> Result<(), E> + 'a;
+/// Called with position and bytes of each record.
+pub type VisitRecord<'a, E> = dyn FnMut(Position, &[u8]) -> Result<(), E> + 'a;
 
 /// See the module.
 pub struct View {
@@ -101,7 +101,7 @@ impl View {
     pub fn replay<E: From<ReadError>>(
         &self,
         after: Position,
-        visit: &mut Visit<'_, E>,
+        visit: &mut VisitRecord<'_, E>,
     ) -> Result<(), E> {
         if self.latest.is_none_or(|latest| latest <= after) {
             return Ok(());
