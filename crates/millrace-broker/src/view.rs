@@ -57,8 +57,8 @@ pub struct View {
 }
 
 impl View {
-    /// To be made before anything can be dropped from the journal: it is kept as it is until
-    /// [`View::remember`].
+    /// To be made before anything can be dropped from the journal: what it has of the view is kept
+    /// until [`View::remember`].
     pub(crate) fn new(
         name: &'static str,
         common: Arc<Common>,
@@ -66,7 +66,9 @@ impl View {
         end: Position,
         latest: Option<Position>,
     ) -> View {
-        let hold = Mutex::new(Some(common.holds.hold_from(Position(0))));
+        // Where nothing is remembered, the journal has nothing of the view.
+        let is_used = latest.is_some() || kept.get(VIEWS, name).is_some();
+        let hold = Mutex::new(is_used.then(|| common.holds.hold_from(Position(0))));
         View { name, common, kept, end, latest, hold }
     }
 
