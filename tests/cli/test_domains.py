@@ -50,7 +50,7 @@ def test_csv_goes_in_and_out(millrace, domain, tmp_path):
     done = millrace("domain", "import", domain, str(prices), "--csv", "--item", "{Date}_{Ticker}")
     assert "30 items put" in done.stderr
     out = tmp_path / "out.csv"
-    millrace("domain", "export", domain, "--csv", "Date,Ticker,Close,Volume", "--output", str(out))
+    millrace("domain", "export", domain, "--columns", "Date,Ticker,Close,Volume", "--output", str(out))
 
     head, *lines = out.read_text().splitlines()
     assert head == "item,Date,Ticker,Close,Volume"

@@ -55,7 +55,7 @@ pub(crate) struct ImportFlags {
 pub(crate) struct ExportFlags {
     domain: String,
     /// Write CSV with these attributes, with commas between; those of several values are refused
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long = "columns", value_name = "NAMES", value_delimiter = ',')]
     csv: Vec<String>,
     /// File to write, which only you may read [default: standard output]
     #[arg(long, short, value_name = "FILE")]
