@@ -31,8 +31,8 @@ impl Shard {
     /// Accepts all messages for all queues and makes all changes, or none: if one of the queues is
     /// deleted, [`BrokerError::QueueDoesNotExist`]; if together they are larger than what may wait
     /// for a commit, [`millrace_journal::Unavailable::TooLarge`]. What is returned may be told
-    /// once the ticket is committed, which the callers wait for ([`Shard::committed`]); what a step
-    /// of a task appends is committed after it.
+    /// once the ticket is committed. A client's request waits for that with [`Shard::committed`];
+    /// a step of a task does not wait.
     pub fn begin_fan_out(
         &self,
         sends: &[SendTo<'_>],

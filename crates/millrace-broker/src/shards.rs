@@ -175,7 +175,7 @@ impl Shards {
         self.shard(HOME).ok_or(Unavailable::Closed.into())
     }
 
-    /// Whether all journals take changes, and in time.
+    /// Returns true if every journal takes changes and commits them in time.
     pub fn take_changes(&self) -> bool {
         self.open
             .load()
@@ -183,8 +183,8 @@ impl Shards {
             .all(|shard| shard.log().ended().is_none() && !shard.log().is_stalled())
     }
 
-    /// Gives up the waits for commits that take too long, in all journals. Returns when to call
-    /// again. To be called by threads that wait for no disk.
+    /// Ends waits for commits that take too long, in all journals. Returns the pause before the
+    /// next call. Call it from threads that do not wait for a disk.
     pub fn end_overdue_waits(&self) -> Duration {
         let shards = self.open.load();
         shards.iter().for_each(|shard| shard.log().end_overdue_waits());

@@ -1,9 +1,9 @@
-//! Tasks: work behind the requests that goes on step by step, also after a crash.
+//! Tasks: background work in steps that continues after a crash.
 //!
-//! A task is a kept document, which says how far it has come. It is there from the commit of the
-//! document on, whatever else that batch holds. A step makes its changes and that of the document
-//! in one append ([`Shard::begin_fan_out`], say): so after a crash each step was made once or not
-//! at all, and the next begins where the last ended.
+//! A task is a kept document that records its progress. The task exists once the document is
+//! committed. A step appends its changes and the new document in one batch, for example with
+//! [`Shard::begin_fan_out`]. After a crash each step has happened once or not at all, and the task
+//! continues with the next one.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,85 +19,86 @@ use crate::kept::{Kept, KeptError};
 use crate::maintenance::Maintenance;
 use crate::shard::Shard;
 
-/// Steps that a task makes before others get their turn.
+/// Maximum number of steps in one turn of a task.
 const STEPS_PER_TURN: usize = 100;
-/// Bytes that tasks append before the commit of as many before them is awaited: clients' records
-/// wait behind them, and find no room once all that may wait does.
+/// Tasks pause after this many bytes until the previous such portion is committed. Without the
+/// pause they would fill the journal's queue, and clients' changes would be refused.
 const STEPS_BYTES: usize = 2 << 20;
-/// Until a commit under way is looked at again.
+/// Pause before the next check of a commit that tasks wait for.
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
-/// Until a step that failed is tried again.
+/// Seconds before a failed step is tried again.
 const RETRY_S: u64 = 1;
 
-/// One kind of task: what a step is.
+/// A kind of task.
 ///
-/// Steps are made one after the other by the thread "maintenance", which has more to do: a step
-/// appends, and waits for nothing, its commit included. Whoever keeps a kind must not be kept by
-/// it.
+/// The thread "maintenance" runs the steps of all tasks, and has other work: a step must not wait,
+/// not even for its commit. The shard owns the kind, so a kind must not own the shard.
 pub trait TaskKind: Send + Sync {
-    /// The collection of its documents, by which it is known. Their keys name the tasks: one task
-    /// in the life of the collection.
+    /// The collection that holds the documents of these tasks. A key names one task and is never
+    /// used for another.
     fn collection(&self) -> &'static str;
 
-    /// Makes the next step of a task at `now`. A document that is gone, or says that the task has
-    /// ended, is [`Step::Ended`]. The change of the document expects the version that was read
-    /// ([`crate::Expected::Version`]): others may change it meanwhile, or delete it to end the
-    /// task. After [`KeptError::Changed`] the step is made again at once, after any other error a
-    /// second later, for ever: what cannot be done at all is to end the task.
+    /// Runs the next step of the task at `now`. Returns [`Step::Ended`] if the document is deleted
+    /// or says that the task has ended. The step must change the document with
+    /// [`crate::Expected::Version`], because a client may change it in the meantime, or delete it
+    /// to end the task. After [`KeptError::Changed`] the step runs again at once. After any other
+    /// error it runs again a second later, without a limit: an error that cannot pass must end the
+    /// task.
     fn step(&self, shard: &Shard, key: &str, now: Timestamp) -> Result<Step, KeptError>;
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It appended that, if anything, and the next step may follow at once.
+    /// The next step may run at once.
     Made(Option<Appended>),
-    /// The same, but the next step is due only then.
+    /// The next step is due at that time.
     Next(Timestamp, Option<Appended>),
-    /// There is nothing left to do.
+    /// The task is finished.
     Ended,
 }
 
-/// What a step appended, or a fan-out.
+/// Records that a step or a fan-out appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     pub ticket: Ticket,
-    /// About as many.
+    /// Approximate size.
     pub bytes: usize,
 }
 
-/// The tasks of a shard, of all kinds.
+/// All tasks of a shard.
 pub(crate) struct Tasks {
     log: Arc<GroupCommit>,
     maintenance: Arc<Maintenance>,
     kinds: Mutex<BTreeMap<&'static str, Arc<dyn TaskKind>>>,
-    /// Shared with what watches the documents. These do not know the kinds, which know them.
+    /// Shared with the listeners of the documents. They must not hold the kinds, which hold the
+    /// documents.
     due: Arc<Mutex<Due>>,
-    pace: Mutex<Pace>,
+    uncommitted: Mutex<Uncommitted>,
 }
 
-/// When the next step of each task is due, by collection and key.
+/// The time of each task's next step, by collection and key.
 type Due = BTreeMap<(&'static str, String), Timestamp>;
 
-/// How far the commits of steps are.
+/// Steps whose commits are not yet known.
 #[derive(Default)]
-struct Pace {
+struct Uncommitted {
     /// Bytes appended since `latest`.
     bytes: usize,
-    /// The latest step whose commit is going to be awaited.
+    /// The end of the latest full portion of [`STEPS_BYTES`].
     latest: Option<Ticket>,
-    /// The step that is to be committed before further ones.
+    /// Steps pause until this is committed.
     awaited: Option<Ticket>,
 }
 
 impl Tasks {
     pub(crate) fn new(common: &Common) -> Tasks {
         let (log, maintenance) = (common.log.clone(), common.maintenance.clone());
-        let (kinds, due, pace) = Default::default();
-        Tasks { log, maintenance, kinds, due, pace }
+        let (kinds, due, uncommitted) = Default::default();
+        Tasks { log, maintenance, kinds, due, uncommitted }
     }
 
-    /// Runs tasks of a kind from now on: those whose documents there are, and those to come.
+    /// Starts to run tasks of a kind, present and future ones.
     pub(crate) fn add(&self, kept: &Kept, kind: Arc<dyn TaskKind>) {
         let collection = kind.collection();
         lock(&self.kinds).insert(collection, kind);
@@ -121,9 +122,11 @@ impl Tasks {
         self.maintenance.hurry();
     }
 
-    /// Lets each task that is due make some steps. Returns how soon the next is due.
+    /// Gives each task that is due a turn. Returns the time until the next one is due.
     pub(crate) fn run(&self, shard: &Shard, now: Timestamp) -> Option<Duration> {
-        for (collection, key) in self.due_by(now) {
+        let tasks = self.due_by(now);
+        let has_steps = !tasks.is_empty();
+        for (collection, key) in tasks {
             if self.waits_for_a_commit() {
                 break;
             }
@@ -132,7 +135,7 @@ impl Tasks {
             let next = self.turn(shard, &*kind, &key, now);
             let mut due = lock(&self.due);
             match next {
-                // Unless its document was deleted meanwhile.
+                // The document may have been deleted during the turn.
                 Some(next) => {
                     due.entry((collection, key)).and_modify(|due| *due = next);
                 }
@@ -141,8 +144,10 @@ impl Tasks {
                 }
             }
         }
-        // Nobody else may append for long, and so commit what the steps appended.
-        self.log.commit_elsewhere();
+        // Nobody waits for these commits, and clients may not append for a long time.
+        if has_steps {
+            self.log.commit_elsewhere();
+        }
         let next = lock(&self.due).values().min().copied()?;
         if self.waits_for_a_commit() {
             return Some(COMMIT_PAUSE);
@@ -150,7 +155,7 @@ impl Tasks {
         Some(Duration::from_millis(next.millis_since(now)))
     }
 
-    /// The tasks of which a step is due, first those that have waited longest.
+    /// The tasks that are due, longest waiting first.
     fn due_by(&self, now: Timestamp) -> Vec<(&'static str, String)> {
         let all = lock(&self.due);
         let mut due: Vec<_> = all.iter().filter(|(_, due)| **due <= now).collect();
@@ -158,7 +163,7 @@ impl Tasks {
         due.into_iter().map(|(task, _)| task.clone()).collect()
     }
 
-    /// Has a task make what steps are due. Returns when the next one is.
+    /// Runs steps of one task. Returns the time of its next step.
     fn turn(
         &self,
         shard: &Shard,
@@ -167,7 +172,7 @@ impl Tasks {
         now: Timestamp,
     ) -> Option<Timestamp> {
         for _ in 0..STEPS_PER_TURN {
-            // A step that panics is not made again before the next start: the thread goes on.
+            // After a panic the task rests until the next start, and the thread continues.
             let step = catch_unwind(AssertUnwindSafe(|| kind.step(shard, key, now)));
             let Ok(step) = step else {
                 tracing::error!(kind = kind.collection(), task = key, "a step of a task panicked");
@@ -184,7 +189,7 @@ impl Tasks {
                 }
             };
             if let Some(appended) = appended {
-                lock(&self.pace).appended(appended);
+                lock(&self.uncommitted).add(appended);
             }
             if next > now || self.waits_for_a_commit() {
                 return Some(next);
@@ -193,16 +198,17 @@ impl Tasks {
         Some(now)
     }
 
-    /// Whether so much was appended that its commit is to come first.
+    /// Returns true while too many bytes wait for their commit.
     fn waits_for_a_commit(&self) -> bool {
-        let mut pace = lock(&self.pace);
-        pace.awaited = pace.awaited.filter(|step| self.log.outcome(*step).is_none());
-        pace.awaited.is_some()
+        let mut uncommitted = lock(&self.uncommitted);
+        let awaited = uncommitted.awaited;
+        uncommitted.awaited = awaited.filter(|step| self.log.outcome(*step).is_none());
+        uncommitted.awaited.is_some()
     }
 }
 
-impl Pace {
-    fn appended(&mut self, Appended { ticket, bytes }: Appended) {
+impl Uncommitted {
+    fn add(&mut self, Appended { ticket, bytes }: Appended) {
         self.bytes += bytes;
         if self.bytes > STEPS_BYTES {
             self.bytes = 0;

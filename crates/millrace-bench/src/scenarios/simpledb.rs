@@ -29,7 +29,7 @@ pub(super) struct SimpleDb {
     site: Sqs,
     connection: Connection,
     pub(super) requests: u64,
-    /// What writes and queries took: sends and receives.
+    /// Latencies: a write counts as a send, a query as a receive.
     pub(super) latencies: Latencies,
     live: Option<Arc<Live>>,
 }

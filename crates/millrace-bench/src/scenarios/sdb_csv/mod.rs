@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     /// Connections that share the rows, one run of each way for each
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "1,8", value_parser = clients())]
     pub(crate) connections: Vec<usize>,
-    /// How often each way is tried
+    /// Number of trials of each way
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) trials: u64,
     /// Add a round-trip time to every request
@@ -60,12 +60,12 @@ struct Trial {
     began: Duration,
     taken: Duration,
     puts: u64,
-    /// Of the server's journal meanwhile, if it tells them.
+    /// Syncs of the server's journal during the trial; `None` if `/metrics` does not report them.
     syncs: Option<u64>,
     latencies: Latencies,
 }
 
-/// What was measured.
+/// The measurements of a run.
 struct Measured {
     rows: usize,
     trials: Vec<Trial>,
@@ -103,7 +103,7 @@ pub(crate) fn findings_if_there(setting: &Setting, plan: &Plan) -> Result<Findin
             id: ID.to_owned(),
             title: TITLE.to_owned(),
             question: "How much quicker are 25 rows a request than one?".to_owned(),
-            // What an endpoint without it answers differs; wrong keys look the same.
+            // Servers without SimpleDB answer in different ways, and wrong keys look the same.
             skipped: Some(format!("no SimpleDB here: {error:#}")),
             ..Section::default()
         };

@@ -1,4 +1,4 @@
-//! What a report says of the trials: medians of them, latencies of all together.
+//! The section of the report: medians of the trials, and latencies over all trials.
 
 use super::{super::pc::gain, ID, Measured, TITLE, Trial};
 use crate::{
