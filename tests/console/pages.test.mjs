@@ -18,7 +18,7 @@ test("every page is accessible and sound, in both themes and narrow", async () =
   const MessageAttributes = { colour: { DataType: "String", StringValue: "blue" } };
   await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: '{"order":1}', MessageAttributes }));
   await putAlarm("shown-backlog", "shown");
-  const paths = ["/", "/queues?filter=shown", "/metrics", "/alarms", "/server", "/login"].map((path) => server.console + path);
+  const paths = ["/", "/queues?filter=shown", "/domains", `/domains/us-east-1/${ACCOUNT}/shown`, "/metrics", "/alarms", "/server", "/login"].map((path) => server.console + path);
   const tabs = ["", "browse", "poll", "send", "dead-letters", "configuration", "tags"].map((tab) => pathOf("shown", tab));
   const waiting = [...paths, ...tabs];
   const faults = (await Promise.all([0, 1].map(() => inspect(waiting)))).flat();
@@ -117,7 +117,7 @@ test("the content policy is obeyed by every page", onPage(async (page) => {
     window.violations = [];
     addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
   });
-  for (const path of ["/", "/queues", "/metrics", "/alarms", "/server", "/login"]) {
+  for (const path of ["/", "/queues", "/domains", "/metrics", "/alarms", "/server", "/login"]) {
     await page.goto(server.console + path);
     await page.locator("#root > *:not(noscript)").first().waitFor();
     assert.deepEqual(await page.evaluate(() => window.violations), [], path);
