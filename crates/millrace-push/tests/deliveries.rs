@@ -1,11 +1,14 @@
 //! Deliveries to real receivers over HTTP, from queues in a real journal.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use millrace_http::testing::{FaultServer, Reply, ServerFault};
+use millrace_push::signature::KeptSigner;
 use millrace_push::{AfterFailure, Cause, Verdict};
 
 use support::{Setup, Target, endless, eventually, ok, status};
@@ -379,4 +382,19 @@ async fn more_dead_endpoints_than_places_do_not_slow_a_good_one() {
     // They wait for each other: two at a time, 20 in line, so some seconds for each attempt.
     assert!(took < Duration::from_secs(2), "{took:?}");
     assert!(queues.iter().all(|queue| queue.counts().total() == 1));
+}
+
+#[tokio::test]
+async fn the_signing_key_is_made_when_it_is_first_needed_and_outlives_the_server() {
+    let setup = Setup::new();
+    let signer = KeptSigner::open(&setup.shards).unwrap();
+    assert!(signer.get().is_none());
+
+    let (one, other) = tokio::join!(signer.ready(&setup.shards), signer.ready(&setup.shards));
+    let made = one.unwrap().to_bytes();
+    assert_eq!(other.unwrap().to_bytes(), made);
+
+    let setup = setup.restart();
+    let again = KeptSigner::open(&setup.shards).unwrap();
+    assert_eq!(again.get().unwrap().to_bytes(), made);
 }

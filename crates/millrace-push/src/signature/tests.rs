@@ -21,7 +21,7 @@ fn received() -> Certificate {
 }
 
 fn signature(version: SignatureVersion, text: &str) -> Vec<u8> {
-    BASE64.decode(SIGNER.sign(version, text).unwrap()).unwrap()
+    BASE64.decode(SIGNER.sign(version, text.as_bytes()).unwrap()).unwrap()
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_signer_is_the_same_after_it_was_kept() {
     assert_eq!(again.to_bytes(), kept);
     assert_eq!(again.certificate_id(), SIGNER.certificate_id());
     for version in [SignatureVersion::V1, SignatureVersion::V2] {
-        assert_eq!(again.sign(version, "x").unwrap(), SIGNER.sign(version, "x").unwrap());
+        assert_eq!(again.sign(version, b"x").unwrap(), SIGNER.sign(version, b"x").unwrap());
     }
     assert_eq!(format!("{again:?}").matches("PRIVATE").count(), 0);
 }
