@@ -25,7 +25,7 @@ use crate::{
     figures::ServerFigures,
     logging,
     memory::Bounds,
-    tables,
+    push, tables,
 };
 
 /// The only one.
@@ -71,6 +71,7 @@ pub(crate) fn open_services(
     let tables = tables::open(config, &*shards.home()?, end)?;
     shards.spawn_threads().context("starting the broker's threads")?;
     let monitor = start_monitor(config, &shards)?;
+    let push = push::start(config, &shards)?;
     let floors =
         Floors { shards: shards.clone(), monitor: monitor.clone(), tables: Some(tables.clone()) };
     let services = Arc::new(millrace_services::Services::new(
@@ -86,6 +87,8 @@ pub(crate) fn open_services(
     let hooks = hooks(&shards, clock, drain);
     let closing = shards.clone();
     let close = Box::new(move || {
+        // Messages whose attempts are cut off go back, which the journal must still take.
+        push.close();
         monitor.close();
         tables.close();
         closing.close();
@@ -315,6 +318,7 @@ fn options_of(config: &Config, access_keys: &AccessKeys, tracer: &Tracer) -> Opt
             recreate_cool_down: config.limits.recreate_cool_down,
         },
         console_url: None,
+        signer: millrace_services::Signer::default(),
     }
 }
 

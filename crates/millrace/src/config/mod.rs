@@ -20,6 +20,7 @@ use std::{
 use anyhow::anyhow;
 use millrace_journal::Durability;
 use millrace_process::{AddressError, listen_address};
+use millrace_push::network::{Network, NetworkError, NetworkPolicy, Private};
 use millrace_server::{Cors, TlsFiles};
 use millrace_services::{AccessKey, MetricsOptions, is_region};
 
@@ -66,6 +67,7 @@ pub(crate) struct Config {
     pub(crate) drain: Duration,
     pub(crate) cors: Cors,
     pub(crate) limits: Limits,
+    pub(crate) push: PushSettings,
     pub(crate) metrics: MetricsOptions,
     pub(crate) traces: millrace_otel::Options,
     /// Dead-letter queues before the queues that use them.
@@ -102,6 +104,16 @@ pub(crate) struct Limits {
     pub(crate) recreate_cool_down: bool,
     /// True if a queue may be purged only once in 60 seconds.
     pub(crate) purge_cool_down: bool,
+}
+
+/// Outbound deliveries over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PushSettings {
+    pub(crate) connections: usize,
+    pub(crate) connections_per_endpoint: usize,
+    pub(crate) network: NetworkPolicy,
+    /// Certificates of authorities (PEM) to believe beside those of the system.
+    pub(crate) authorities: Option<PathBuf>,
 }
 
 impl Config {
@@ -187,6 +199,7 @@ impl Config {
                 recreate_cool_down: layers.truth("limits.recreate_cool_down"),
                 purge_cool_down: layers.truth("limits.purge_cool_down"),
             },
+            push: push(&layers, &listen)?,
             metrics: MetricsOptions {
                 top_queues: layers.number("metrics.top_queues"),
                 queues: measured_queues(&layers)?,
@@ -242,6 +255,31 @@ impl Config {
         }
         Ok(())
     }
+}
+
+fn push(layers: &Layers, listen: &[SocketAddr]) -> Result<PushSettings, UsageError> {
+    let private = match layers.choice(
+        "push.private_networks",
+        &[("auto", None), ("allow", Some(Private::Allowed)), ("refuse", Some(Private::Refused))],
+    )? {
+        Some(private) => private,
+        // Whoever can subscribe an endpoint is on this machine, and can call what it can reach.
+        None if listen.iter().all(|address| address.ip().is_loopback()) => Private::Allowed,
+        None => Private::Refused,
+    };
+    let key = "push.allowed_networks";
+    let network = |text: &String| {
+        let wrong = |error: NetworkError| layers.wrong(key, format_args!("{text:?} is {error}"));
+        text.parse::<Network>().map_err(wrong)
+    };
+    let allowed = layers.list(key).iter().map(network).collect::<Result<Vec<_>, _>>()?;
+    let authorities = layers.text("push.authorities");
+    Ok(PushSettings {
+        connections: layers.number("push.connections"),
+        connections_per_endpoint: layers.number("push.connections_per_endpoint"),
+        network: NetworkPolicy::new(private, allowed),
+        authorities: (!authorities.is_empty()).then(|| authorities.into()),
+    })
 }
 
 /// A key that is given again, for instance with another secret, takes the file's place.

@@ -522,3 +522,29 @@ fn what_the_example_comments_out_is_valid() {
     assert_eq!(config.credentials.len(), 2);
     assert_eq!(config.queues.len(), 3);
 }
+
+#[test]
+fn private_networks_may_be_called_where_only_this_machine_reaches_the_server() {
+    let allows = |text: &str, address: &str| {
+        from_file(text).unwrap().push.network.allows(address.parse().unwrap())
+    };
+    let open = "listen = ['0.0.0.0:4566']\n";
+    for address in ["127.0.0.1", "10.1.2.3"] {
+        assert!(allows("", address));
+        assert!(!allows("[push]\nprivate_networks = 'refuse'", address));
+        assert!(!allows(open, address));
+        assert!(!allows("listen = ['127.0.0.1:1', '0.0.0.0:2']", address));
+        assert!(allows(&format!("{open}[push]\nprivate_networks = 'allow'"), address));
+    }
+    let some = format!("{open}[push]\nallowed_networks = ['10.1.0.0/16', '::1']");
+    assert!(allows(&some, "10.1.2.3") && allows(&some, "::1") && !allows(&some, "10.2.0.1"));
+    assert!(!allows("[push]\nprivate_networks = 'allow'", "169.254.169.254"));
+
+    let error = from_file("[push]\nallowed_networks = ['10.1']").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "push.allowed_networks (m.toml:2): \"10.1\" is not a network such as 10.1.0.0/16, or an \
+         address"
+    );
+    from_file("[push]\nprivate_networks = 'yes'").unwrap_err();
+}
