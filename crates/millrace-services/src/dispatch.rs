@@ -27,7 +27,7 @@ use crate::gzip::{self, Inflated, Inflater};
 use crate::principal::{Caller, Principal};
 use crate::service::{AwsService, Call, unknown_action};
 use crate::simpledb::{self, Exports, SimpleDb, TableFigures};
-use crate::sns::{Sign, Sns, SnsParts};
+use crate::sns::{DeclaredTopic, Sign, Sns, SnsParts};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::table::{Branch, Found, Row, Server, Table};
@@ -56,6 +56,8 @@ pub struct Options {
     pub tracer: Tracer,
     /// Where browsers find the console; none if there is none.
     pub console_url: Option<String>,
+    /// Where clients on this machine reach the server, without a slash at its end.
+    pub endpoint: String,
     /// Signs notifications of topics.
     pub signer: Signer,
 }
@@ -77,6 +79,7 @@ pub struct Services {
     inflater: Inflater,
     table: Table,
     sqs: Arc<Sqs>,
+    sns: Arc<Sns>,
     cloudwatch: Arc<CloudWatch>,
     tables: Option<Arc<Tables>>,
     requests: Arc<RequestCounts>,
@@ -120,9 +123,11 @@ impl Services {
         let sns = Arc::new(Sns::new(SnsParts {
             shards: shards.clone(),
             urls: options.sqs.clone(),
+            endpoint: options.endpoint.clone(),
             is_guarded: auth.is_on(),
             signer: options.signer.0.clone(),
         }));
+        monitor.publish_to(sns.clone());
         let inflater = Inflater::new(monitor.store().memory_limits().waiting_bytes);
         // A new service is a line here, and its folder.
         let mut rows = vec![
@@ -152,7 +157,7 @@ impl Services {
             monitor,
             auth: auth.clone(),
             sqs: sqs.clone(),
-            sns,
+            sns: sns.clone(),
             tables: tables.clone(),
             account: account.clone(),
             is_test: options.is_test,
@@ -166,6 +171,7 @@ impl Services {
             inflater,
             table: Table::new(rows, branches),
             sqs,
+            sns,
             cloudwatch,
             tables,
             requests,
@@ -177,6 +183,11 @@ impl Services {
     /// Makes sure that a configured queue exists as configured.
     pub async fn declare_queue(&self, queue: &DeclaredQueue) -> Result<(), ApiError> {
         self.sqs.declare(queue).await
+    }
+
+    /// Makes sure that a configured topic exists as configured, with its subscriptions.
+    pub async fn declare_topic(&self, topic: &DeclaredTopic) -> Result<(), ApiError> {
+        self.sns.declare(topic).await
     }
 
     /// Regions and accounts that have alarms.

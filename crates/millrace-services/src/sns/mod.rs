@@ -6,7 +6,9 @@
 //! ([`publish`]) is one append to all queues ([`fan_out`]), or a task if it is large ([`large`]);
 //! [`window`] is what makes FIFO topics. [`delivery`] says what hidden queues hold.
 
+mod alarms;
 mod arn;
+mod declare;
 pub mod delivery;
 mod envelope;
 mod error;
@@ -40,6 +42,7 @@ use crate::principal::{Caller, Principal};
 use crate::service::{Action, AwsService, Call, unknown_action};
 use crate::sqs::SqsOptions;
 use arn::SnsArn;
+pub use declare::{DeclaredSubscription, DeclaredTopic};
 use fan_out::FanOut;
 use topic::Topic;
 use topics::Topics;
@@ -50,12 +53,16 @@ pub(crate) struct Sns {
     fan_out: Arc<FanOut>,
     /// Links begin as queue URLs do.
     urls: SqsOptions,
+    /// The same without a request: where clients on this machine reach the server.
+    endpoint: String,
 }
 
 /// The parts that the service is made of.
 pub(crate) struct SnsParts {
     pub shards: Arc<Shards>,
     pub urls: SqsOptions,
+    /// Where clients on this machine reach the server.
+    pub endpoint: String,
     /// Requests are authenticated.
     pub is_guarded: bool,
     pub signer: Option<Arc<dyn Sign>>,
@@ -105,7 +112,7 @@ static ACTIONS: [Action<Sns>; 21] = [
 
 impl Sns {
     pub(crate) fn new(parts: SnsParts) -> Sns {
-        let SnsParts { shards, urls, is_guarded, signer } = parts;
+        let SnsParts { shards, urls, endpoint, is_guarded, signer } = parts;
         let topics = Arc::new(Topics::open(shards));
         let home = topics.home().ok();
         let first = home.as_deref().map(topics::first_sequence);
@@ -119,7 +126,7 @@ impl Sns {
         if let Some(home) = home {
             home.run_tasks_of(Arc::new(large::LargeFanOuts::new(&fan_out)));
         }
-        Sns { topics, fan_out, urls }
+        Sns { topics, fan_out, urls, endpoint }
     }
 
     /// Forgets all topics, after everything that is kept was forgotten (test mode).
@@ -230,7 +237,7 @@ impl AwsService for Sns {
                 self.add_permission(found()?, &call.caller.region, input).await
             }
             Input::ConfirmSubscription(input) => self.confirm_subscription(call, input).await,
-            Input::CreateTopic(input) => self.create_topic(call, input).await,
+            Input::CreateTopic(input) => self.create_topic(call.caller, input).await,
             Input::DeleteTopic(_) => self.delete_topic(topic.as_deref()).await,
             Input::GetDataProtectionPolicy(_) => Ok(manage::get_data_protection_policy(found()?)),
             Input::GetSubscriptionAttributes(input) => self.get_subscription_attributes(input),
@@ -251,7 +258,9 @@ impl AwsService for Sns {
                 self.set_subscription_attributes(input).await
             }
             Input::SetTopicAttributes(input) => self.set_topic_attributes(found()?, input).await,
-            Input::Subscribe(input) => self.subscribe(call, found()?, input).await,
+            Input::Subscribe(input) => {
+                self.subscribe(call.caller, &self.origin(call), found()?, input).await
+            }
             Input::TagResource(input) => self.tag_resource(found()?, input).await,
             Input::Unsubscribe(input) => self.unsubscribe(call, input).await,
             Input::UntagResource(input) => self.untag_resource(found()?, input).await,

@@ -36,7 +36,8 @@ const UNSERVED: [&str; 6] = ["email", "email-json", "sms", "application", "lambd
 impl Sns {
     pub(super) async fn subscribe(
         &self,
-        call: &Call<'_>,
+        caller: &Caller<'_>,
+        origin: &str,
         topic: &Topic,
         input: &Subscribe,
     ) -> Result<Answer, ApiError> {
@@ -45,7 +46,7 @@ impl Sns {
         let protocol = protocol(required(input.protocol.as_deref(), "protocol")?)?;
         let endpoint = input.endpoint.as_deref().unwrap_or_default();
         let queue = check_endpoint(topic, protocol, endpoint)?;
-        let Caller { principal, region, .. } = call.caller;
+        let Caller { principal, region, .. } = caller;
         let is_confirmed = queue.is_some_and(|queue| !principal.is_foreign_to(&queue.account));
         let mut document = SubscriptionDocument {
             arn: format!("{}:{}", topic.arn(), MessageId::from_random(fastrand::u128(..))),
@@ -74,10 +75,9 @@ impl Sns {
                 "Attributes Reason: Subscription already exists with different attributes",
             )),
         };
-        let origin = self.origin(call);
         let notice = |document: &SubscriptionDocument| {
             let kind = DeliveryKind::SubscriptionConfirmation;
-            Ok(self.notice(topic, document, kind, &origin))
+            Ok(self.notice(topic, document, kind, origin))
         };
         let new = document.arn.clone();
         let (mut found, mut ticket) = self.topics.subscribe(topic, document, is_same, notice)?;
@@ -88,7 +88,7 @@ impl Sns {
                 document.token = Some(new_token()?);
                 document.token_ms = now.0;
                 let kind = DeliveryKind::SubscriptionConfirmation;
-                Ok(self.notice(topic, document, kind, &origin))
+                Ok(self.notice(topic, document, kind, origin))
             })?;
         }
         self.topics.committed(ticket).await?;

@@ -23,13 +23,12 @@ use millrace_journal::Durability;
 use millrace_process::{AddressError, listen_address};
 use millrace_push::network::{Network, NetworkError, NetworkPolicy, Private};
 use millrace_server::{Cors, TlsFiles};
-use millrace_services::{AccessKey, MetricsOptions, is_region};
+use millrace_services::{AccessKey, DeclaredTopic, MetricsOptions, is_region};
 
 use self::{file::File, layers::Layers};
 pub(crate) use self::{
     layers::{Resolved, Value},
     queues::{DeclaredQueue, undeclared_targets},
-    topics::DeclaredTopic,
 };
 use crate::{cli::Flags, logging};
 

@@ -1,34 +1,12 @@
 //! Topics declared in the file: `[topics.NAME]`, with `[[topics.NAME.subscriptions]]`.
 
 use millrace_core::{Arn, QueueKey, is_account};
-use millrace_services::is_region;
+use millrace_services::{DeclaredSubscription, DeclaredTopic, is_region};
 
 use super::{
     UsageError,
     file::{File, Item},
 };
-
-/// A topic that is to exist when the server starts, with its subscriptions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeclaredTopic {
-    pub(crate) name: String,
-    pub(crate) region: String,
-    pub(crate) account: String,
-    /// AWS names and values, sorted by name.
-    pub(crate) attributes: Vec<(String, String)>,
-    pub(crate) tags: Vec<(String, String)>,
-    pub(crate) subscriptions: Vec<DeclaredSubscription>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeclaredSubscription {
-    /// `sqs`, `http` or `https`.
-    pub(crate) protocol: &'static str,
-    /// ARN of a queue, or a URL.
-    pub(crate) endpoint: String,
-    /// AWS names and values, sorted by name.
-    pub(crate) attributes: Vec<(String, String)>,
-}
 
 /// The keys of a table `[topics.NAME]`.
 pub(super) const KEYS: [&str; 7] = [
@@ -131,6 +109,7 @@ fn subscription(
         let policy = serde_json::json!({ "deadLetterTargetArn": arn(queue) });
         add("RedrivePolicy", policy.to_string());
     }
+    let protocol = protocol.to_owned();
     Ok(DeclaredSubscription { protocol, endpoint, attributes: sorted(attributes, item)? })
 }
 
