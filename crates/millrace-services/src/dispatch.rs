@@ -9,6 +9,7 @@ use millrace_broker::Shards;
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
+use millrace_push::Push;
 use millrace_tables::Tables;
 use millrace_wire::protocol::{Protocol, Target, detect};
 use millrace_wire::query::Parameters;
@@ -27,7 +28,7 @@ use crate::gzip::{self, Inflated, Inflater};
 use crate::principal::{Caller, Principal};
 use crate::service::{AwsService, Call, unknown_action};
 use crate::simpledb::{self, Exports, SimpleDb, TableFigures};
-use crate::sns::{DeclaredTopic, Sign, Sns, SnsParts};
+use crate::sns::{Certificate, DeclaredTopic, Sign, Sns, SnsParts};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::table::{Branch, Found, Row, Server, Table};
@@ -94,6 +95,8 @@ pub struct Floors {
     pub monitor: Arc<Monitor>,
     /// None: SimpleDB is not served.
     pub tables: Option<Arc<Tables>>,
+    /// None: nothing is delivered by HTTP.
+    pub push: Option<Arc<Push>>,
 }
 
 /// Rows and branches of the table besides those of this crate.
@@ -111,7 +114,7 @@ impl Services {
 
     pub(crate) fn with(
         further: Further,
-        Floors { shards, monitor, tables }: Floors,
+        Floors { shards, monitor, tables, push }: Floors,
         options: &Options,
         figures: Option<Box<dyn Collector>>,
     ) -> Services {
@@ -122,6 +125,7 @@ impl Services {
         let cloudwatch = Arc::new(CloudWatch::new(shards.clone(), monitor.clone()));
         let sns = Arc::new(Sns::new(SnsParts {
             shards: shards.clone(),
+            push,
             urls: options.sqs.clone(),
             endpoint: options.endpoint.clone(),
             is_guarded: auth.is_on(),
@@ -164,6 +168,7 @@ impl Services {
         };
         let mut branches: Vec<Arc<dyn Branch>> =
             vec![Arc::new(telemetry), Arc::new(Admin::new(admin, &rows)), Arc::new(Exports)];
+        branches.push(Arc::new(Certificate(options.signer.0.clone())));
         branches.extend(further.branches);
         Services {
             auth,

@@ -15,7 +15,8 @@ use millrace_metrics::{MetricStore, StoreError};
 use millrace_otel::Tracer;
 use millrace_server::{BoxFuture, Drain, Hooks};
 use millrace_services::{
-    AccessKeys, DeclaredQueue, Floors, Monitor, Options, QueueAccess, SqsOptions, convert_alarms,
+    AccessKeys, DeclaredQueue, Floors, Monitor, Options, QueueAccess, SqsOptions, TopicSigner,
+    convert_alarms,
 };
 use prometheus_client::collector::Collector;
 use tokio::task::JoinSet;
@@ -74,13 +75,19 @@ pub(crate) fn open_services(
     shards.spawn_threads().context("starting the broker's threads")?;
     let monitor = start_monitor(config, &shards)?;
     let push = push::start(config, &shards)?;
-    let floors =
-        Floors { shards: shards.clone(), monitor: monitor.clone(), tables: Some(tables.clone()) };
+    let signer = TopicSigner::open(shards.clone()).context("reading the key of signatures")?;
+    let floors = Floors {
+        shards: shards.clone(),
+        monitor: monitor.clone(),
+        tables: Some(tables.clone()),
+        push: Some(push.clone()),
+    };
     let services = Arc::new(millrace_services::Services::new(
         floors,
         &Options {
             console_url: surroundings.console_url,
             endpoint: surroundings.endpoint,
+            signer: millrace_services::Signer(Some(Arc::new(signer))),
             ..options_of(config, access_keys, tracer)
         },
         surroundings.figures.map(|figures| Box::new(figures) as Box<dyn Collector>),

@@ -9,7 +9,7 @@ use millrace_push::{Push, PushOptions, TlsOptions};
 use crate::config::{Config, UsageError};
 
 /// Starts the thread of deliveries. It delivers what services tell it to.
-pub(crate) fn start(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Push> {
+pub(crate) fn start(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Arc<Push>> {
     let settings = &config.push;
     let mut tls = TlsOptions::default();
     if let Some(path) = &settings.authorities {
@@ -24,5 +24,6 @@ pub(crate) fn start(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Pus
         tls,
         ..PushOptions::new(settings.network.clone())
     };
-    Push::start(options, Arc::clone(shards)).context("starting the thread of deliveries")
+    let push = Push::start(options, Arc::clone(shards));
+    Ok(Arc::new(push.context("starting the thread of deliveries")?))
 }

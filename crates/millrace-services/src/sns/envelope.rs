@@ -8,6 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use millrace_broker::Attribute;
 use millrace_core::SharedDigest;
 use millrace_core::instant_text::format_iso8601_ms;
+use millrace_push::BoxFuture;
 use millrace_wire::json_string;
 
 use super::topic_attributes::SignatureVersion;
@@ -20,6 +21,21 @@ pub trait Sign: Send + Sync {
 
     /// The path of the certificate on this server, which begins with a slash.
     fn certificate_path(&self) -> &str;
+
+    /// The certificate.
+    fn certificate_pem(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns true if there is a key.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    /// Makes the key. Errors are for people.
+    fn make_ready(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// A notification of one message, in the words of one protocol.

@@ -1,5 +1,5 @@
 //! Amazon SNS: topics that deliver what is published to queues and, through hidden queues, to HTTP
-//! endpoints.
+//! endpoints ([`http`]).
 //!
 //! [`topics`] keeps topics and subscriptions and makes all changes of them; [`error`] assigns all
 //! codes; [`message`], [`topic_attributes`] and [`subscription`] hold the rules. A publish
@@ -14,11 +14,13 @@ mod envelope;
 mod error;
 mod fan_out;
 mod figures;
+mod http;
 mod large;
 mod listings;
 mod manage;
 mod message;
 mod publish;
+mod signer;
 mod subscribe;
 mod subscription;
 mod topic;
@@ -29,6 +31,7 @@ mod window;
 use std::sync::Arc;
 
 use millrace_broker::Shards;
+use millrace_push::Push;
 use millrace_wire::protocol::{Protocol, ServiceMetadata, Target};
 use millrace_wire::query::Parameters;
 use millrace_wire::sns::{self, Action as Input, Answer};
@@ -36,6 +39,8 @@ use millrace_wire::{ApiError, Response};
 
 pub use envelope::Sign;
 pub(crate) use figures::TopicFigures;
+pub(crate) use signer::Certificate;
+pub use signer::TopicSigner;
 pub use topic_attributes::SignatureVersion;
 
 use crate::principal::{Caller, Principal};
@@ -44,6 +49,7 @@ use crate::sqs::SqsOptions;
 use arn::SnsArn;
 pub use declare::{DeclaredSubscription, DeclaredTopic};
 use fan_out::FanOut;
+use subscription::Subscription;
 use topic::Topic;
 use topics::Topics;
 
@@ -51,6 +57,7 @@ use topics::Topics;
 pub(crate) struct Sns {
     topics: Arc<Topics>,
     fan_out: Arc<FanOut>,
+    push: Option<Arc<Push>>,
     /// Links begin as queue URLs do.
     urls: SqsOptions,
     /// The same without a request: where clients on this machine reach the server.
@@ -60,6 +67,8 @@ pub(crate) struct Sns {
 /// The parts that the service is made of.
 pub(crate) struct SnsParts {
     pub shards: Arc<Shards>,
+    /// None: nothing is delivered by HTTP.
+    pub push: Option<Arc<Push>>,
     pub urls: SqsOptions,
     /// Where clients on this machine reach the server.
     pub endpoint: String,
@@ -112,7 +121,7 @@ static ACTIONS: [Action<Sns>; 21] = [
 
 impl Sns {
     pub(crate) fn new(parts: SnsParts) -> Sns {
-        let SnsParts { shards, urls, endpoint, is_guarded, signer } = parts;
+        let SnsParts { shards, push, urls, endpoint, is_guarded, signer } = parts;
         let topics = Arc::new(Topics::open(shards));
         let home = topics.home().ok();
         let first = home.as_deref().map(topics::first_sequence);
@@ -126,7 +135,17 @@ impl Sns {
         if let Some(home) = home {
             home.run_tasks_of(Arc::new(large::LargeFanOuts::new(&fan_out)));
         }
-        Sns { topics, fan_out, urls, endpoint }
+        let sns = Sns { topics, fan_out, push, urls, endpoint };
+        // What waits since an earlier run.
+        sns.topics.http_subscriptions().iter().for_each(|it| sns.drain(it));
+        sns
+    }
+
+    /// Delivers what is in the hidden queue of a subscription, if it has one.
+    fn drain(&self, subscription: &Subscription) {
+        if let Some(push) = &self.push {
+            http::drain(push, &self.fan_out, subscription);
+        }
     }
 
     /// Forgets all topics, after everything that is kept was forgotten (test mode).
@@ -137,6 +156,16 @@ impl Sns {
     pub(crate) fn figures(&self) -> TopicFigures {
         let (figures, topics) = (self.fan_out.figures.clone(), self.topics.clone());
         TopicFigures { figures, topics }
+    }
+
+    /// Makes the key of signatures at the first need, once in the life of a server's data.
+    async fn make_ready_to_sign(&self) -> Result<(), ApiError> {
+        let signer = self.fan_out.signer.as_deref().filter(|signer| !signer.is_ready());
+        let Some(signer) = signer else { return Ok(()) };
+        signer.make_ready().await.map_err(|error| {
+            tracing::error!(error, "notifications cannot be signed");
+            ApiError::internal_failure()
+        })
     }
 
     /// What links in notifications begin with.
@@ -230,6 +259,16 @@ impl AwsService for Sns {
         input: &Input,
         topic: Option<Arc<Topic>>,
     ) -> Result<Answer, ApiError> {
+        let signs = matches!(
+            input,
+            Input::CreateTopic(_)
+                | Input::Publish(_)
+                | Input::PublishBatch(_)
+                | Input::Subscribe(_)
+        );
+        if signs {
+            self.make_ready_to_sign().await?;
+        }
         // Of the topics that `find` has looked up.
         let found = || topic.as_ref().ok_or_else(ApiError::internal_failure);
         match input {

@@ -91,6 +91,7 @@ impl Sns {
                 Ok(self.notice(topic, document, kind, origin))
             })?;
         }
+        self.drain(&found);
         self.topics.committed(ticket).await?;
         let is_told = !is_pending || input.return_subscription_arn == Some(true);
         let arn = if is_told { found.arn() } else { PENDING };
@@ -174,7 +175,9 @@ impl Sns {
     ) -> Result<Answer, ApiError> {
         let arn = required(input.subscription_arn.as_deref(), "subscriptionArn")?;
         let found = self.topics.subscription(arn).ok_or_else(error::no_such_subscription)?;
-        Ok(Answer::Attributes { attributes: found.shown() })
+        let topic = self.topics.topic(&found.document().topic).map(|topic| topic.document());
+        let policy = topic.as_ref().and_then(|it| it.attributes.get("DeliveryPolicy"));
+        Ok(Answer::Attributes { attributes: found.shown(policy.map(String::as_str)) })
     }
 
     pub(super) async fn set_subscription_attributes(

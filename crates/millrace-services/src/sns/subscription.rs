@@ -5,11 +5,13 @@ use std::fmt;
 
 use millrace_broker::Collection;
 use millrace_core::{Arn, QueueKey};
+use millrace_push::retry::SubscriptionPolicy;
 use millrace_wire::ApiError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error;
+use super::http::delivery_policy;
 use super::topic_attributes::is_same_text;
 
 /// SNS: bytes of a filter policy.
@@ -124,8 +126,9 @@ impl Subscription {
         self.is_raw
     }
 
-    /// All attributes, as GetSubscriptionAttributes shows them.
-    pub(super) fn shown(&self) -> BTreeMap<String, String> {
+    /// All attributes, as GetSubscriptionAttributes shows them. `topic_policy` is the delivery policy
+    /// of the topic.
+    pub(super) fn shown(&self, topic_policy: Option<&str>) -> BTreeMap<String, String> {
         let document = &self.document;
         let mut shown = document.attributes.clone();
         // It is of a policy, and is told with one only.
@@ -153,16 +156,13 @@ impl Subscription {
             shown.insert(name.to_owned(), value);
         }
         if document.protocol != Protocol::Sqs {
-            let delivery = document.attributes.get("DeliveryPolicy");
-            let effective = delivery.cloned().unwrap_or_else(|| DEFAULT_DELIVERY.to_owned());
+            let own = document.attributes.get("DeliveryPolicy").map(String::as_str);
+            let effective = delivery_policy(topic_policy, own).effective_json();
             shown.insert("EffectiveDeliveryPolicy".to_owned(), effective);
         }
         shown
     }
 }
-
-/// The delivery policy of subscriptions that have none, nor has their topic.
-const DEFAULT_DELIVERY: &str = r#"{"healthyRetryPolicy":{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":3,"numMaxDelayRetries":0,"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"},"sicklyRetryPolicy":null,"throttlePolicy":null,"requestPolicy":{"headerContentType":"text/plain; charset=UTF-8"},"guaranteed":false}"#;
 
 /// The kind of request that sets an attribute: errors of Subscribe say more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,10 +217,9 @@ pub(super) fn set(
         "RedrivePolicy" if is_empty_policy(value) => None,
         "RedrivePolicy" => checked_redrive_policy(value, is_fifo, by)?,
         "DeliveryPolicy" if is_http && value.is_empty() => None,
-        "DeliveryPolicy" if is_http => match parse(value) {
-            Ok(Value::Object(_)) => Some(value.to_owned()),
-            Ok(_) => return Err(by.refusal("DeliveryPolicy: it must be a JSON object")),
-            Err(cause) => return Err(failed_to_parse("DeliveryPolicy", &cause, by)),
+        "DeliveryPolicy" if is_http => match SubscriptionPolicy::parse(value) {
+            Ok(_) => Some(value.to_owned()),
+            Err(error) => return Err(by.refusal(format_args!("DeliveryPolicy: {error}"))),
         },
         _ => return Err(by.refusal("AttributeName")),
     };
@@ -388,7 +387,7 @@ pub(super) mod tests {
         let mut document = of_queue();
         let mut set = |name: &str, value: &str| {
             set(&mut document, false, (name, value), SetBy::Subscribe).unwrap();
-            Subscription::new(document.clone()).shown()
+            Subscription::new(document.clone()).shown(None)
         };
 
         assert!(!set("FilterPolicyScope", "MessageBody").contains_key("FilterPolicyScope"));

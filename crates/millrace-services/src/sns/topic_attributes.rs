@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use millrace_core::limits;
+use millrace_push::retry::TopicPolicy;
 use millrace_wire::ApiError;
 use serde_json::Value;
 
@@ -19,9 +20,6 @@ const MESSAGE_BYTES_RANGE: RangeInclusive<usize> = 1_024..=limits::MESSAGE_SIZE_
 const DISPLAY_NAME_CHARS: usize = 100;
 /// SNS: bytes of a policy.
 const POLICY_BYTES: usize = 30_720;
-
-/// The delivery policy of topics that have none.
-const DEFAULT_DELIVERY: &str = r#"{"http":{"defaultHealthyRetryPolicy":{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":3,"numMaxDelayRetries":0,"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"},"disableSubscriptionOverrides":false,"defaultRequestPolicy":{"headerContentType":"text/plain; charset=UTF-8"}}}"#;
 
 /// The attributes that matter for each message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,8 +82,9 @@ pub(super) fn set(document: &mut TopicDocument, name: &str, value: &str) -> Resu
 pub(super) fn shown(topic: &Snapshot) -> BTreeMap<String, String> {
     let document = &topic.document;
     let mut shown = document.attributes.clone();
-    let delivery = document.attributes.get("DeliveryPolicy");
-    let effective = delivery.cloned().unwrap_or_else(|| DEFAULT_DELIVERY.to_owned());
+    let delivery = document.attributes.get("DeliveryPolicy").map(String::as_str);
+    let effective = TopicPolicy::parse(delivery.unwrap_or_default()).unwrap_or_default();
+    let effective = effective.effective_json();
     let mut add = |name: &str, value: String| {
         shown.entry(name.to_owned()).or_insert(value);
     };
@@ -182,9 +181,9 @@ fn checked(is_fifo: bool, name: &str, value: &str) -> Result<Option<String>, Api
         },
         "Policy" => check_policy(value).map(|()| Some(value.to_owned())),
         "DeliveryPolicy" | "KmsMasterKeyId" if value.is_empty() => Ok(None),
-        "DeliveryPolicy" => match is_object(value) {
-            true => stored(),
-            false => Err(error::invalid_parameter("DeliveryPolicy: failed to parse JSON.")),
+        "DeliveryPolicy" => match TopicPolicy::parse(value) {
+            Ok(_) => stored(),
+            Err(cause) => Err(error::invalid_parameter(format_args!("DeliveryPolicy: {cause}"))),
         },
         "KmsMasterKeyId" => match value.len() <= limits::KMS_KEY_ID_BYTES {
             true => stored(),
@@ -235,10 +234,6 @@ pub(super) fn out_of_scope() -> ApiError {
     error::invalid_parameter("Policy statement action out of service scope!")
 }
 
-fn is_object(text: &str) -> bool {
-    serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,7 +252,6 @@ mod tests {
     #[test]
     fn the_policies_that_topics_have_by_default_are_sound() {
         assert_eq!(set(&mut topic(false), "Policy", &default_policy(&topic(false))), Ok(()));
-        assert!(is_object(DEFAULT_DELIVERY));
     }
 
     #[test]

@@ -117,6 +117,18 @@ impl Topics {
         found.filter(|it| it.document().state != SubscriptionState::Ended)
     }
 
+    /// The subscription of that ARN, even if it has ended.
+    pub(super) fn any_subscription(&self, arn: &str) -> Option<Arc<Subscription>> {
+        self.read().subscriptions.get(arn).cloned()
+    }
+
+    /// All subscriptions of HTTP endpoints, ended ones included.
+    pub(super) fn http_subscriptions(&self) -> Vec<Arc<Subscription>> {
+        let state = self.read();
+        let all = state.subscriptions.values();
+        all.filter(|it| it.document().protocol != Protocol::Sqs).cloned().collect()
+    }
+
     /// Up to `limit` topics whose ARNs begin with `prefix`, behind `after`.
     pub(super) fn list_topics(&self, prefix: &str, after: &str, limit: usize) -> Vec<String> {
         let state = self.read();

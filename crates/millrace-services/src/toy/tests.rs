@@ -45,7 +45,8 @@ impl Shop {
         let toys = Arc::new(Toys::default());
         let further =
             Further { rows: vec![Row::of(toys.clone())], branches: vec![Arc::new(Shelf)] };
-        let floors = Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None };
+        let floors =
+            Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None, push: None };
         let services = Services::with(further, floors, &options, None);
         Shop { services, toys, monitor, shards, log }
     }
