@@ -1,6 +1,7 @@
 //! From a request to the service that answers it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -26,6 +27,7 @@ use crate::gzip::{self, Inflated, Inflater};
 use crate::principal::{Caller, Principal};
 use crate::service::{AwsService, Call, unknown_action};
 use crate::simpledb::{self, Exports, SimpleDb, TableFigures};
+use crate::sns::{Sign, Sns, SnsParts};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::table::{Branch, Found, Row, Server, Table};
@@ -54,6 +56,18 @@ pub struct Options {
     pub tracer: Tracer,
     /// Where browsers find the console; none if there is none.
     pub console_url: Option<String>,
+    /// Signs notifications of topics.
+    pub signer: Signer,
+}
+
+/// What signs notifications; none leaves them unsigned.
+#[derive(Clone, Default)]
+pub struct Signer(pub Option<Arc<dyn Sign>>);
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Signer").field(&self.0.is_some()).finish()
+    }
 }
 
 /// All services on one port.
@@ -103,10 +117,20 @@ impl Services {
         let auth = Arc::new(auth);
         let sqs = Arc::new(Sqs::new(shards.clone(), options.sqs.clone()));
         let cloudwatch = Arc::new(CloudWatch::new(shards.clone(), monitor.clone()));
+        let sns = Arc::new(Sns::new(SnsParts {
+            shards: shards.clone(),
+            urls: options.sqs.clone(),
+            is_guarded: auth.is_on(),
+            signer: options.signer.0.clone(),
+        }));
         let inflater = Inflater::new(monitor.store().memory_limits().waiting_bytes);
         // A new service is a line here, and its folder.
-        let mut rows =
-            vec![Row::of_sqs(sqs.clone()), Row::of(cloudwatch.clone()), Row::of(Arc::new(Sts))];
+        let mut rows = vec![
+            Row::of_sqs(sqs.clone()),
+            Row::of(cloudwatch.clone()),
+            Row::of(Arc::new(Sts)),
+            Row::of(sns.clone()),
+        ];
         rows.extend(
             tables
                 .iter()
@@ -119,6 +143,7 @@ impl Services {
             monitor: monitor.clone(),
             requests: requests.clone(),
             tables: tables.clone().map(TableFigures),
+            topics: sns.figures(),
             further: figures,
         };
         let telemetry = Telemetry::new(sources, options.metrics.clone(), !auth.is_on());
@@ -127,6 +152,7 @@ impl Services {
             monitor,
             auth: auth.clone(),
             sqs: sqs.clone(),
+            sns,
             tables: tables.clone(),
             account: account.clone(),
             is_test: options.is_test,
@@ -267,7 +293,7 @@ impl Services {
         let began = Instant::now();
         let caller = match caller {
             Some(caller) => auth::check_region(&caller.region).map(|()| caller),
-            None => self.auth.identify(request, &target),
+            None => self.identify(request, &target, found),
         };
         let response = match caller {
             Ok(caller) => {
@@ -299,6 +325,21 @@ impl Services {
         response
     }
 
+    /// The caller of a request. Links carry no signature.
+    fn identify<'a>(
+        &'a self,
+        request: &Request<'_>,
+        target: &'a Target<'_>,
+        found: Option<Found<'_>>,
+    ) -> Result<Caller<'a>, ApiError> {
+        let is_link =
+            target.access_key.is_none() && found.is_some_and(|found| found.is_unsigned_allowed());
+        match self.auth.is_on() && is_link {
+            true => self.auth.unsigned(target),
+            false => self.auth.identify(request, target),
+        }
+    }
+
     /// The answer to a request that asks for no action. People paste the URLs of queues, and the
     /// server's own address, into browsers.
     fn without_action(
@@ -326,6 +367,14 @@ impl Services {
             Some(limit) => Err(gzip::too_large(limit)),
             None => Ok(found),
         }
+    }
+
+    /// Returns true if a head without a signature asks for an action that needs none.
+    fn is_link(&self, head: &Request<'_>) -> bool {
+        head.method == "GET"
+            && detect(head, self.table.recognised()).is_ok_and(|target| {
+                self.table.find(&target).is_some_and(|found| found.is_unsigned_allowed())
+            })
     }
 
     fn inflated(&self, request: &Request<'_>) -> Result<Option<Inflated<'_>>, ApiError> {
@@ -438,7 +487,7 @@ impl Service for Services {
         }
         let error = match self.auth.check_head(head) {
             Ok(tenant) => return Judgement::Claimed(tenant),
-            Err(AuthError::Missing) if may_be_signed_form(head) => {
+            Err(AuthError::Missing) if may_be_signed_form(head) || self.is_link(head) => {
                 return Judgement::Claimed(Tenant::EVERYBODY);
             }
             Err(error) => error,

@@ -315,6 +315,7 @@ fn options_of(config: &Config, access_keys: &AccessKeys, tracer: &Tracer) -> Opt
             recreate_cool_down: config.limits.recreate_cool_down,
         },
         console_url: None,
+        signer: millrace_services::Signer::default(),
     }
 }
 

@@ -130,8 +130,7 @@ async fn a_row_is_counted_and_shown() {
         assert!(metrics.contains(&labels), "{labels} in {metrics}");
     }
     let health = shop.get("/_localstack/health").await;
-    let services =
-        r#"{"services":{"sqs":"running","cloudwatch":"running","sts":"running","toy":"running"},"#;
+    let services = r#"{"services":{"sqs":"running","cloudwatch":"running","sts":"running","sns":"running","toy":"running"},"#;
     assert!(health.starts_with(services), "{health}");
 }
 
