@@ -282,6 +282,7 @@ impl Console {
         let scopes = match parameters.get("having") {
             Some("alarms") => self.services.scopes_of_alarms(),
             Some("domains") => self.services.scopes_of_domains().await?,
+            Some("topics") => self.services.scopes_of_topics(),
             _ => self.services.scopes_of_metrics().await?,
         };
         let mine = session.viewer.account.as_ref();

@@ -76,7 +76,8 @@ mod tests {
     #[test]
     fn a_message_is_tried_as_a_subscription_would() {
         let colour = |value: &str| json!({ "c": { "DataType": "String", "StringValue": value } });
-        let by_attribute = |value| tried(r#"{"c":["red"]}"#, "MessageAttributes", "", colour(value));
+        let by_attribute =
+            |value| tried(r#"{"c":["red"]}"#, "MessageAttributes", "", colour(value));
         assert_eq!(by_attribute("red"), json!({ "matches": true, "is_readable": true }));
         assert_eq!(by_attribute("blue"), json!({ "matches": false, "is_readable": true }));
 
@@ -107,7 +108,8 @@ mod tests {
 
     #[test]
     fn what_is_no_trial_is_refused() {
-        let large = format!(r#"{{"policy":"","scope":"MessageBody","message":"{:1$}"}}"#, "", MAX_BYTES);
+        let large =
+            format!(r#"{{"policy":"","scope":"MessageBody","message":"{:1$}"}}"#, "", MAX_BYTES);
         for body in ["", "[]", r#"{"policy":"","scope":"Body"}"#, large.as_str()] {
             assert_eq!(try_out(body.as_bytes()).unwrap_err().status, 400);
         }

@@ -78,6 +78,7 @@ pub struct Services {
     table: Table,
     sqs: Arc<Sqs>,
     cloudwatch: Arc<CloudWatch>,
+    sns: Arc<Sns>,
     tables: Option<Arc<Tables>>,
     requests: Arc<RequestCounts>,
     tracer: Tracer,
@@ -152,7 +153,7 @@ impl Services {
             monitor,
             auth: auth.clone(),
             sqs: sqs.clone(),
-            sns,
+            sns: sns.clone(),
             tables: tables.clone(),
             account: account.clone(),
             is_test: options.is_test,
@@ -167,6 +168,7 @@ impl Services {
             table: Table::new(rows, branches),
             sqs,
             cloudwatch,
+            sns,
             tables,
             requests,
             tracer: options.tracer.clone(),
@@ -195,6 +197,11 @@ impl Services {
             Some(tables) => simpledb::scopes(tables).await,
             None => Ok(BTreeSet::new()),
         }
+    }
+
+    /// Regions and accounts that have topics.
+    pub fn scopes_of_topics(&self) -> BTreeSet<Scope> {
+        self.sns.scopes()
     }
 
     /// How many alarms of each account are in alarm.
