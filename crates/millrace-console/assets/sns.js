@@ -1,6 +1,6 @@
 // SNS's actions: a form to the service, XML back, and the AWS CLI command that does the same.
 
-import { arnOf, call, data } from "./actions.js";
+import { arnOf, call, data, post } from "./actions.js";
 import { command } from "./cli.js";
 import { childOf, textOf } from "./xml.js";
 
@@ -60,8 +60,9 @@ export async function listTopics(place, token) {
 }
 
 /**
- * One page: `{ subscriptions, next }`. A subscription is `{ arn, owner, protocol, endpoint, attributes }`; one that is
- * not confirmed has no ARN that could be used, and no attributes.
+ * One page: `{ subscriptions, next }`. A subscription is `{ arn, owner, protocol, endpoint, attributes, counts }`; one
+ * that is not confirmed has no ARN that could be used, and no attributes. `counts` is null or `{ delivered, failed }`,
+ * since the server's start.
  */
 export async function listSubscriptions(topic, token) {
   const answer = await sns("ListSubscriptionsByTopic", { TopicArn: topic.arn, NextToken: token }, topic);
@@ -71,8 +72,13 @@ export async function listSubscriptions(topic, token) {
     return { arn: arn.startsWith("arn:") ? arn : null, owner: text("Owner"), protocol: text("Protocol"), endpoint: text("Endpoint") };
   });
   // One that ended meanwhile has none.
-  const withAttributes = async (it) => ({ ...it, attributes: it.arn ? await subscriptionAttributes(topic, it.arn).catch(() => ({})) : {} });
+  const counts = await deliveries(found.map(({ arn }) => arn ?? ""));
+  const withAttributes = async (it, index) => ({ ...it, counts: counts[index], attributes: it.arn ? await subscriptionAttributes(topic, it.arn).catch(() => ({})) : {} });
   return { subscriptions: await Promise.all(found.map(withAttributes)), next: textOf(answer, "NextToken") };
+}
+
+async function deliveries(arns) {
+  return (await post("/api/deliveries", { subscriptions: arns })).counts;
 }
 
 export async function subscriptionAttributes(topic, arn) {

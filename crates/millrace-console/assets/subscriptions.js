@@ -2,13 +2,13 @@
 
 import { errorNotice, keyOfArn, queuePath } from "./actions.js";
 import { h, panel, replace, setText } from "./dom.js";
-import { counted } from "./format.js";
+import { count, counted } from "./format.js";
 import { deadLetterArn, listSubscriptions } from "./sns.js";
 import { confirmationDialog, subscribeDialog } from "./subscribe.js";
 import { editDialog, unsubscribeDialog } from "./subscription.js";
 import { dataTable } from "./table.js";
 
-const COLUMNS = [["Endpoint", "name"], ["Protocol"], ["State"], ["Delivery"], ["Filter", "wide"], ["Dead-letter queue", "wide"], ["Actions", "actions"]];
+const COLUMNS = [["Endpoint", "name"], ["Protocol"], ["State"], ["Delivery"], ["Filter", "wide"], ["Dead-letter queue", "wide"], ["Delivered", "number"], ["Failed", "number"], ["Actions", "actions"]];
 
 /** The panel; `load()` reads the list. `changed` is called after each change, and shows all that the page has. */
 export function subscriptionPanel(topic, changed) {
@@ -53,7 +53,7 @@ export function subscriptionPanel(topic, changed) {
     }
   };
   const rowOf = (subscription) => {
-    const { arn, protocol, endpoint, attributes } = subscription;
+    const { arn, protocol, endpoint, attributes, counts } = subscription;
     const dead = deadLetterArn(attributes.RedrivePolicy);
     return table.row([
       h("span", { class: "name" }, protocol === "sqs" ? queueLink(topic, endpoint) : endpoint),
@@ -62,6 +62,7 @@ export function subscriptionPanel(topic, changed) {
       arn && (attributes.RawMessageDelivery === "true" ? "Raw" : "Envelope"),
       attributes.FilterPolicy && [h("code", {}, attributes.FilterPolicy), attributes.FilterPolicyScope === "MessageBody" && h("span", { class: "place" }, "on the message")],
       dead && queueLink(topic, dead),
+      count(counts?.delivered), count(counts?.failed),
       // One that nobody has confirmed cannot be named.
       arn && h("div", { class: "buttons" },
         h("button", { type: "button", class: "small", "aria-label": `Edit ${endpoint}`, onclick: () => edit(subscription) }, "Edit"),
@@ -69,7 +70,7 @@ export function subscriptionPanel(topic, changed) {
     ]);
   };
   table.frame.hidden = true;
-  const element = panel("Subscriptions", { end: buttons }, errors, table.frame, empty, paging);
+  const element = panel("Subscriptions", { end: [h("span", { class: "quiet" }, "Counts are of queues, since the server's start"), ...buttons] }, errors, table.frame, empty, paging);
   return { element, load };
 }
 

@@ -39,7 +39,7 @@ export function show(root) {
   };
   const start = async () => {
     await loadAttributes();
-    const published = publishPanel(topic);
+    const published = publishPanel(topic, () => subscriptions.load());
     replace(root, figures(numbers), errors, subscriptions.element, published, attributes.element);
     await Promise.all([subscriptions.load(), loadMetrics(topic, numbers)]);
   };

@@ -11,7 +11,8 @@ import { textOf } from "./xml.js";
 /** Protocols that may get a text of their own, and what the field is called. */
 const PROTOCOLS = [["sqs", "Queues (sqs)"], ["http", "http"], ["https", "https"]];
 
-export function publishPanel(topic) {
+/** The panel; `done` is called after each message. */
+export function publishPanel(topic, done) {
   const subject = h("input", { name: "Subject", maxlength: 99, autocomplete: "off" });
   const message = h("textarea", { name: "Message", rows: 6, required: true, "data-missing": "A message needs a text." });
   const messageField = field("Message", message, { wide: true, hint: "Text of at most 256 KiB, attributes included" });
@@ -63,6 +64,7 @@ export function publishPanel(topic) {
       const answer = await sns("Publish", input(), topic);
       setText(published, `Message ${textOf(answer, "MessageId")} is published.`);
       toast("Published.");
+      await done();
     } finally {
       submit.disabled = false;
     }

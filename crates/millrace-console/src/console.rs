@@ -11,6 +11,7 @@
 //! GET  /api/browse, /api/message
 //! POST /api/states, /api/handles    of messages that a page shows
 //! POST /api/filter             tries a filter policy of SNS on a message
+//! POST /api/deliveries         counts of subscriptions
 //! POST /api/call/{service}/{action}?region=…&account=…     an action, as AWS JSON 1.0;
 //!                                                        of SimpleDB and SNS, as a form
 //! POST /api/login, /api/logout
@@ -36,7 +37,7 @@ use crate::page::{Frame, Page, Theme};
 use crate::session::{self, LoginError, Session, Sessions};
 use crate::surroundings::{ReadFigures, Surroundings};
 use crate::view::{self, Part, Selection, View};
-use crate::{assets, browse, chosen, filter};
+use crate::{assets, browse, chosen, deliveries, filter};
 
 /// What the console may decide.
 #[derive(Clone)]
@@ -174,7 +175,9 @@ impl Console {
             "/api/message" => self.message(request, session),
             "/api/states" => self.chosen(request, session, chosen::states),
             "/api/handles" => self.chosen(request, session, chosen::handles),
-            "/api/filter" => try_filter(request, session),
+            "/api/filter" if !session::has_token(request, session) => Ok(wrong_token()),
+            "/api/filter" => filter::try_out(request.body).map(|found| json_response(200, &found)),
+            "/api/deliveries" => self.deliveries(request, session),
             path => match path.strip_prefix("/api/call/") {
                 Some(action) => self.call_action(request, session, action).await,
                 None => return not_found(),
@@ -329,6 +332,16 @@ impl Console {
         found.map(|found| json_response(200, &found)).map_err(|error| of_broker(&error))
     }
 
+    fn deliveries(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
+        if !session::has_token(request, session) {
+            return Ok(wrong_token());
+        }
+        let mine = session.viewer.account.as_deref();
+        let is_visible = |account: &str| mine.is_none_or(|mine| mine == account);
+        let counts = deliveries::counts(&self.services, request.body, is_visible);
+        counts.map(|counts| json_response(200, &counts))
+    }
+
     /// The queue that the parameters name, if the viewer may see it.
     fn queue(
         &self,
@@ -429,19 +442,11 @@ fn not_logged_in() -> Response {
     problem(401, "NotLoggedIn", "Log in first.")
 }
 
-fn try_filter(request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
-    if !session::has_token(request, session) {
-        return Ok(wrong_token());
-    }
-    Ok(json_response(200, &filter::try_out(request.body)?))
-}
-
 /// None: below `/api/` there is no such path. Elsewhere a page says so.
 fn methods_of(path: &str) -> Option<&'static [&'static str]> {
     match path {
-        "/api/login" | "/api/logout" | "/api/states" | "/api/handles" | "/api/filter" => {
-            Some(&["POST"])
-        }
+        "/api/login" | "/api/logout" | "/api/states" | "/api/handles" | "/api/filter"
+        | "/api/deliveries" => Some(&["POST"]),
         "/events" | "/api/snapshot" | "/api/session" | "/api/places" | "/api/browse"
         | "/api/message" => Some(&["GET"]),
         path if path.starts_with("/api/call/") => Some(&["POST"]),

@@ -27,7 +27,7 @@ use crate::gzip::{self, Inflated, Inflater};
 use crate::principal::{Caller, Principal};
 use crate::service::{AwsService, Call, unknown_action};
 use crate::simpledb::{self, Exports, SimpleDb, TableFigures};
-use crate::sns::{Sign, Sns, SnsParts};
+use crate::sns::{DeliveryCounts, Sign, Sns, SnsParts};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::table::{Branch, Found, Row, Server, Table};
@@ -202,6 +202,12 @@ impl Services {
     /// Regions and accounts that have topics.
     pub fn scopes_of_topics(&self) -> BTreeSet<Scope> {
         self.sns.scopes()
+    }
+
+    /// What became of the messages of a subscription to a topic since the start. `None` if that is
+    /// not counted, or there is no such subscription.
+    pub fn deliveries(&self, subscription_arn: &str) -> Option<DeliveryCounts> {
+        self.sns.deliveries(subscription_arn)
     }
 
     /// How many alarms of each account are in alarm.

@@ -30,6 +30,6 @@ pub use auth::is_region;
 pub use cloudwatch::{AlarmBook, Minute, Monitor, QueueAccess, convert_alarms};
 pub use dispatch::{Floors, Options, Services, Signer};
 pub use principal::Principal;
-pub use sns::{Sign, SignatureVersion, delivery};
+pub use sns::{DeliveryCounts, Sign, SignatureVersion, delivery};
 pub use sqs::{DeclaredQueue, SqsOptions};
 pub use telemetry::{ActionCounts, MetricsOptions, Series, resident_bytes};

@@ -10,7 +10,9 @@ use millrace_wire::ApiError;
 use millrace_wire::sns::{Answer, ListSubscriptions, ListTopics, ListedSubscription, ListedTopic};
 
 use super::arn::topic_prefix;
-use super::subscription::{Subscription, SubscriptionDocument, SubscriptionState};
+use super::subscription::{
+    DeliveryCounts, Protocol, Subscription, SubscriptionDocument, SubscriptionState,
+};
 use super::topic::Topic;
 use super::{Sns, error};
 use crate::principal::Caller;
@@ -39,6 +41,14 @@ impl Sns {
             Some(Scope { region: arn.region, account: arn.account })
         };
         self.topics.first_of_each_place().into_iter().filter_map(scope).collect()
+    }
+
+    /// What became of a subscription's messages since the start, if deliveries to it are counted:
+    /// those by HTTP are made elsewhere.
+    pub(crate) fn deliveries(&self, arn: &str) -> Option<DeliveryCounts> {
+        let subscription = self.topics.subscription(arn)?;
+        let is_queue = subscription.document().protocol == Protocol::Sqs;
+        is_queue.then(|| subscription.deliveries().counts())
     }
 
     /// Those that the caller's account owns, of topics of whatever account.

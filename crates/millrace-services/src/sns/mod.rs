@@ -34,6 +34,7 @@ use millrace_wire::{ApiError, Response};
 
 pub use envelope::Sign;
 pub(crate) use figures::TopicFigures;
+pub use subscription::DeliveryCounts;
 pub use topic_attributes::SignatureVersion;
 
 use crate::principal::{Caller, Principal};

@@ -293,7 +293,7 @@ impl Topics {
         }
         let put = SUBSCRIPTIONS.put(&document).map_err(error::of_kept)?;
         state.append_with(&home, &[put], notice)?;
-        let subscription = Arc::new(Subscription::new(document));
+        let subscription = Arc::new(known.changed(document));
         state.remove_subscription(&known);
         topic.remove(known.document().protocol, &known.document().endpoint);
         state.add_subscription(&topic, &subscription);
