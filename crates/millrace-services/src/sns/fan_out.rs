@@ -116,8 +116,9 @@ impl FanOut {
         (publications, targets): (&[Publication<'_>], &[Target<'_>]),
         changes: &[KeptChange<'_>],
     ) -> Result<(Option<Ticket>, usize), KeptError> {
-        for _ in 0..TRIES {
+        for tried in 0..TRIES {
             let mut plan = Plan::new(self, home, topic, source, publications);
+            plan.is_retry = tried > 0;
             targets.iter().for_each(|target| plan.add(*target));
             match plan.append(home, changes) {
                 Ok(appended) => {
@@ -196,6 +197,8 @@ struct Plan<'p> {
     /// Each delivery to a queue that is an endpoint, and each that failed.
     delivered: Vec<&'p Subscription>,
     failed: Vec<&'p Subscription>,
+    /// A queue of the plan before was deleted.
+    is_retry: bool,
 }
 
 struct Planned<'p> {
@@ -228,6 +231,7 @@ impl<'p> Plan<'p> {
             outcome: Outcome::default(),
             delivered: Vec::new(),
             failed: Vec::new(),
+            is_retry: false,
         }
     }
 
@@ -266,7 +270,7 @@ impl<'p> Plan<'p> {
     ) -> Result<(), Failure> {
         let document = &self.topic.document;
         let queue = self.fan_out.topics.queue(key).ok_or(Failure::QueueDoesNotExist)?;
-        if queue.id().shard() != self.home.id() {
+        if queue.id().shard() != self.home.id() || self.is_retry && queue.is_deleted() {
             return Err(Failure::QueueDoesNotExist);
         }
         if !self.fan_out.may_deliver(&document.arn, &document.account, &queue) {

@@ -117,7 +117,7 @@ impl Sns {
         let found = self.topics.of_token(token, self.topics.shards().now());
         let found = found.filter(|it| it.document().topic == topic.arn());
         let found = found.ok_or_else(error::invalid_token)?;
-        let is_signed = call.target.access_key.is_some();
+        let is_signed = !is_link(call);
         let is_guarded = is_signed && input.authenticate_on_unsubscribe.as_deref() == Some("true");
         let (found, ticket) = self.topics.change_subscription(found.arn(), |document| {
             if document.state != SubscriptionState::Confirmed {
@@ -142,7 +142,7 @@ impl Sns {
         let Some(found) = self.topics.subscription(arn) else { return Ok(Answer::Done) };
         let document = found.document();
         let topic = self.topics.topic(&document.topic);
-        let is_link = call.target.access_key.is_none();
+        let is_link = is_link(call);
         if is_link && document.ends_by_signature_only {
             return Err(error::not_authorized(
                 "This subscription can be ended by a signed request only",
@@ -254,6 +254,12 @@ impl Sns {
             deduplication_id: is_fifo.then_some(message_id),
         })
     }
+}
+
+/// Returns true if nobody has signed the request: it may come by a link in a message.
+fn is_link(call: &Call<'_>) -> bool {
+    // The server's own requests name their region.
+    call.target.access_key.is_none() && !call.caller.is_region_given
 }
 
 fn protocol(name: &str) -> Result<Protocol, ApiError> {
