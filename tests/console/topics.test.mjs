@@ -1,9 +1,13 @@
 // Topics of SNS in the console: lists, subscriptions, filter policies, publishing.
 
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
-import { CreateQueueCommand, DeleteQueueCommand, GetQueueUrlCommand, ReceiveMessageCommand } from "@aws-sdk/client-sqs";
-import { ACCOUNT, arn, clientOf, createQueue, onPage, server, sns, sqs } from "./fixture.mjs";
+import { CreateQueueCommand, DeleteQueueCommand, GetQueueUrlCommand, ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
+import { ACCOUNT, arn, browser, createQueue, onPage, server, sns, sqs } from "./fixture.mjs";
+import { Server, openPage } from "./server.mjs";
 import { hasText } from "./waiting.mjs";
 
 const topicArn = (name, region = "us-east-1") => `arn:aws:sns:${region}:${ACCOUNT}:${name}`;
@@ -46,7 +50,7 @@ test("a topic is created, listed with its subscriptions, and deleted", onPage(as
   await hasText(dialog.locator(".error").first(), /Letters, digits/);
   await dialog.getByLabel("Name", { exact: true }).fill("fresh");
   await dialog.getByLabel("Display name").fill("Fresh & new");
-  assert.match(await dialog.locator("details.cli code").textContent(), /^aws sns create-topic \\\n  --cli-input-json '\{\n  "Name": "fresh",\n  "Attributes": \{\n    "DisplayName": "Fresh & new"/);
+  assert.match(await dialog.locator("details.cli code").textContent(), /^aws sns create-topic \\\n  --cli-input-json '\{"Name":"fresh","Attributes":\{"DisplayName":"Fresh & new"\}\}'/);
   await dialog.getByRole("button", { name: "Create topic" }).click();
   await page.waitForURL(pathOf("fresh"));
   await page.getByText("No subscriptions:").waitFor();
@@ -167,9 +171,7 @@ test("a filter policy is tried on a message while it is written", onPage(async (
   assert.equal((await attributesOf(subscription)).FilterPolicy, undefined);
 }));
 
-test("an address stays pending, and a token confirms", onPage(async (page) => {
-  const other = clientOf("us-east-1", "111111111111");
-  await other.send(new CreateQueueCommand({ QueueName: "foreign" }));
+test("an address stays pending until it confirms", onPage(async (page) => {
   await sns("CreateTopic", { Name: "asked" });
   await page.goto(pathOf("asked"));
   const dialog = page.getByRole("dialog");
@@ -184,22 +186,57 @@ test("an address stays pending, and a token confirms", onPage(async (page) => {
   const address = rowOf(page, "https://receiver.invalid/in");
   await hasText(cell(address, "State"), "Pending");
   assert.equal(await address.getByRole("button").count(), 0);
+  await hasText(page.locator(".figures dd").nth(1), "1");
+}));
 
-  await sns("Subscribe", { TopicArn: topicArn("asked"), Protocol: "sqs", Endpoint: "arn:aws:sqs:us-east-1:111111111111:foreign" });
+test("a token confirms another account's queue, and links do not end it then", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "millrace-topics-"));
+  const keys = [["AKIDOPS", ACCOUNT], ["AKIDOTHER", "111111111111"]].map(([key, account]) => `[[credentials]]\naccess_key = "${key}"\nsecret_key = "long-secret"\naccount = "${account}"\n`);
+  writeFileSync(join(directory, "millrace.toml"), keys.join(""));
+  const guarded = await Server.start({ MILLRACE_CONFIG: join(directory, "millrace.toml") });
+  const credentials = { accessKeyId: "AKIDOTHER", secretAccessKey: "long-secret" };
+  const other = new SQSClient({ endpoint: guarded.endpoint, region: "us-east-1", credentials, maxAttempts: 1 });
+  const Policy = JSON.stringify({ Statement: { Effect: "Allow", Principal: { Service: "sns.amazonaws.com" }, Action: "sqs:SendMessage", Resource: "*" } });
+  await other.send(new CreateQueueCommand({ QueueName: "foreign", Attributes: { Policy } }));
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${guarded.console}/topics`);
+  await page.getByLabel("Access key").fill("AKIDOPS");
+  await page.getByLabel("Secret key").fill("long-secret");
+  await page.getByRole("button", { name: "Log in" }).click();
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Create topic" }).click();
+  await dialog.getByLabel("Name", { exact: true }).fill("guarded");
+  await dialog.getByRole("button", { name: "Create topic" }).click();
+  await page.getByRole("button", { name: "Subscribe", exact: true }).click();
+  await dialog.getByLabel("Queue", { exact: true }).selectOption("Another queue…");
+  await dialog.getByLabel("Name or ARN").filter({ visible: true }).fill("arn:aws:sqs:us-east-1:111111111111:foreign");
+  await dialog.getByRole("button", { name: "Subscribe" }).click();
+  const row = page.locator("tbody tr", { hasText: "111111111111" });
+  await hasText(cell(row, "State"), "Pending");
+
   const { Token } = JSON.parse((await received("foreign", other)).Body);
-  await page.reload();
-  const queue = page.locator("tbody tr", { hasText: "111111111111" });
-  await hasText(cell(queue, "State"), "Pending");
   await page.getByRole("button", { name: "Confirm…" }).click();
   await dialog.getByLabel("Token").fill("nonsense");
   await dialog.getByRole("button", { name: "Confirm" }).click();
-  await hasText(dialog.locator(".error").filter({ visible: true }).or(dialog.getByRole("alert").filter({ visible: true })), /[Tt]oken/);
+  await hasText(dialog.locator(".error").filter({ visible: true }), /Token/);
   await dialog.getByLabel("Token").fill(`https://sns.example/?Action=ConfirmSubscription&Token=${Token}`);
+  await dialog.getByLabel("Links in messages do not end it").check();
   assert.match(await dialog.locator("details.cli code").textContent(), new RegExp(`"Token": "${Token}"`));
   await dialog.getByRole("button", { name: "Confirm" }).click();
-  await hasText(cell(queue, "State"), "Confirmed");
-  await hasText(page.locator(".figures dd").nth(1), "1");
-}, { expected: /400/ }));
+  await hasText(cell(row, "State"), "Confirmed");
+  await hasText(page.locator(".figures dd").first(), "1");
+
+  await page.getByRole("button", { name: /^Unsubscribe/ }).click();
+  const command = await dialog.locator("details.cli code").textContent();
+  const link = new URLSearchParams({ Action: "Unsubscribe", SubscriptionArn: /arn:aws:sns:[^"]*/.exec(command)[0] });
+  assert.equal((await fetch(`${guarded.endpoint}/?${link}`)).status, 403);
+  await dialog.getByRole("button", { name: "Unsubscribe" }).click();
+  await page.getByText("No subscriptions:").waitFor();
+  assert.deepEqual(problems.filter((text) => !/40[01] \(/.test(text)), []);
+  await page.context().close();
+  await guarded.close();
+  rmSync(directory, { recursive: true });
+});
 
 test("a message is published with subject, attributes and a text for each protocol", onPage(async (page) => {
   await subscribed("loud");
