@@ -104,7 +104,7 @@ test("everything begins at one left edge, and nothing is out of sight on a phone
   const QueueUrl = await createQueue("edges");
   await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: '{"order":1}' }));
   const tabs = ["", "browse", "poll", "send", "dead-letters", "configuration", "tags"].map((tab) => pathOf("edges", tab));
-  const addresses = [...["/", "/queues", "/domains", "/metrics", "/alarms", "/server"].map((path) => server.console + path), ...tabs];
+  const addresses = [...["/", "/queues", "/topics", "/domains", "/metrics", "/alarms", "/server"].map((path) => server.console + path), ...tabs];
   for (const width of WIDTHS) {
     const { page, problems } = await openPage(browser, { viewport: { width, height: 800 } });
     const tops = new Set();

@@ -28,7 +28,7 @@ use crate::gzip::{self, Inflated, Inflater};
 use crate::principal::{Caller, Principal};
 use crate::service::{AwsService, Call, unknown_action};
 use crate::simpledb::{self, Exports, SimpleDb, TableFigures};
-use crate::sns::{Certificate, DeclaredTopic, Sign, Sns, SnsParts};
+use crate::sns::{Certificate, DeclaredTopic, DeliveryCounts, Sign, Sns, SnsParts};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::table::{Branch, Found, Row, Server, Table};
@@ -213,6 +213,17 @@ impl Services {
         }
     }
 
+    /// Regions and accounts that have topics.
+    pub fn scopes_of_topics(&self) -> BTreeSet<Scope> {
+        self.sns.scopes()
+    }
+
+    /// What became of the messages of a subscription to a topic since the start. `None` if that is
+    /// not counted, or there is no such subscription.
+    pub fn deliveries(&self, subscription_arn: &str) -> Option<DeliveryCounts> {
+        self.sns.deliveries(subscription_arn)
+    }
+
     /// How many alarms of each account are in alarm.
     pub fn in_alarm(&self) -> Arc<BTreeMap<String, u64>> {
         self.cloudwatch.in_alarm()
@@ -304,6 +315,10 @@ impl Services {
         }
         // Apart from the target, so that the codec can drop them once it has read them.
         let parameters = std::mem::take(&mut target.parameters);
+        // A request of this process is no less than a signed one: services tell those from links.
+        if let Some(Caller { principal, .. }) = &caller {
+            target.access_key = Some(principal.account.to_string().into());
+        }
         let found = self.table.find(&target);
         let span = self.span(request, found);
         let began = Instant::now();

@@ -51,7 +51,8 @@ impl Process {
         let store = Arc::new(MetricStore::open(None, shards.now()).unwrap());
         let monitor = Monitor::start(shards.clone(), store, QueueAccess::Open).unwrap();
         let monitor = Arc::new(monitor);
-        let floors = Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None };
+        let floors =
+            Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None, push: None };
         let options =
             Options { region: "us-east-1".into(), account: ACCOUNT.into(), ..Options::default() };
         let services = Services::new(floors, &options, None);

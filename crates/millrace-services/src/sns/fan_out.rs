@@ -123,7 +123,7 @@ impl FanOut {
             targets.iter().for_each(|target| plan.add(*target));
             match plan.append(home, changes) {
                 Ok(appended) => {
-                    self.figures.add(plan.outcome);
+                    plan.count();
                     return Ok(appended);
                 }
                 Err(KeptError::Broker(BrokerError::QueueDoesNotExist)) => {}
@@ -228,6 +228,9 @@ struct Plan<'p> {
     body: Vec<u8>,
     planned: Vec<Planned<'p>>,
     outcome: Outcome,
+    /// Each delivery to a queue that is an endpoint, and each that failed.
+    delivered: Vec<&'p Subscription>,
+    failed: Vec<&'p Subscription>,
     /// A queue of the plan before was deleted.
     is_retry: bool,
 }
@@ -260,21 +263,27 @@ impl<'p> Plan<'p> {
             body: Vec::new(),
             planned: Vec::new(),
             outcome: Outcome::default(),
+            delivered: Vec::new(),
+            failed: Vec::new(),
             is_retry: false,
         }
     }
 
     /// Plans what a subscription gets.
-    fn add(&mut self, (number, subscription): Target<'_>) {
+    fn add(&mut self, (number, subscription): Target<'p>) {
         let is_queue = subscription.document().protocol == Protocol::Sqs;
         let failure = match self.send(subscription.target(), number, subscription, Role::Endpoint) {
             Ok(()) => {
-                self.outcome.delivered += u64::from(is_queue);
+                if is_queue {
+                    self.outcome.delivered += 1;
+                    self.delivered.push(subscription);
+                }
                 return;
             }
             Err(failure) => failure,
         };
         self.outcome.failed += 1;
+        self.failed.push(subscription);
         let dead_letter = subscription.dead_letter();
         let redriven =
             dead_letter.map(|key| self.send(key, number, subscription, Role::DeadLetter));
@@ -472,6 +481,13 @@ impl<'p> Plan<'p> {
         let (_, appended) = home.begin_fan_out(&sends, changes)?;
         let bytes = appended.map_or(0, |it| it.bytes);
         Ok((appended.map(|it| it.ticket), bytes))
+    }
+
+    /// Counts what was appended.
+    fn count(&self) {
+        self.fan_out.figures.add(self.outcome);
+        self.delivered.iter().for_each(|it| it.deliveries().count_delivered());
+        self.failed.iter().for_each(|it| it.deliveries().count_failed());
     }
 }
 

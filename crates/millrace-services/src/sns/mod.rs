@@ -41,6 +41,7 @@ pub use envelope::Sign;
 pub(crate) use figures::TopicFigures;
 pub(crate) use signer::Certificate;
 pub use signer::TopicSigner;
+pub use subscription::DeliveryCounts;
 pub use topic_attributes::SignatureVersion;
 
 use crate::principal::{Caller, Principal};

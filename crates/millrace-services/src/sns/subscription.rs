@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_broker::Collection;
 use millrace_core::{Arn, QueueKey};
@@ -77,6 +79,22 @@ pub(super) struct Subscription {
     dead_letter: Option<QueueKey>,
     filter: Option<FilterPolicy>,
     is_raw: bool,
+    deliveries: Arc<Deliveries>,
+}
+
+/// Counts of what became of a subscription's messages, since the start. They outlive its changes.
+#[derive(Debug, Default)]
+pub(super) struct Deliveries {
+    delivered: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// The counts at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryCounts {
+    pub delivered: u64,
+    /// Those that went to a dead-letter queue, or nowhere.
+    pub failed: u64,
 }
 
 impl Protocol {
@@ -103,8 +121,14 @@ impl Subscription {
             dead_letter: document.attributes.get("RedrivePolicy").and_then(|it| dead_letter(it)),
             filter: filter(&document),
             is_raw: document.attributes.get("RawMessageDelivery").is_some_and(|it| it == "true"),
+            deliveries: Arc::default(),
             document,
         }
+    }
+
+    /// The subscription with other attributes or in another state.
+    pub(super) fn changed(&self, document: SubscriptionDocument) -> Subscription {
+        Subscription { deliveries: self.deliveries.clone(), ..Subscription::new(document) }
     }
 
     pub(super) fn document(&self) -> &SubscriptionDocument {
@@ -130,6 +154,10 @@ impl Subscription {
 
     pub(super) fn is_raw(&self) -> bool {
         self.is_raw
+    }
+
+    pub(super) fn deliveries(&self) -> &Deliveries {
+        &self.deliveries
     }
 
     /// All attributes, as GetSubscriptionAttributes shows them. `topic_policy` is the delivery policy
@@ -167,6 +195,23 @@ impl Subscription {
             shown.insert("EffectiveDeliveryPolicy".to_owned(), effective);
         }
         shown
+    }
+}
+
+impl Deliveries {
+    pub(super) fn count_delivered(&self) {
+        self.delivered.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_failed(&self) {
+        self.failed.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn counts(&self) -> DeliveryCounts {
+        DeliveryCounts {
+            delivered: self.delivered.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+        }
     }
 }
 
