@@ -40,6 +40,31 @@ def alarm(cloudwatch):
     return named
 
 
+def test_an_alarm_publishes_to_topics(alone, sqs_alone, cloudwatch):
+    sns = sdk_client(alone, service="sns")
+    queues = {}
+    for name in ("pages", "pages.fifo"):
+        is_fifo = name.endswith(".fifo")
+        fifo = {"FifoQueue": "true"} if is_fifo else {}
+        queues[name] = sqs_alone.create_queue(QueueName=name, Attributes=fifo)["QueueUrl"]
+        topic = sns.create_topic(Name=name, Attributes={"FifoTopic": "true"} if is_fifo else {})["TopicArn"]
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=ARN + name)
+    topics = [it["TopicArn"] for it in sns.list_topics()["Topics"]]
+    gone = topics[0] + "-gone"
+    cloudwatch.put_metric_alarm(AlarmName="backlog", AlarmActions=[*topics, gone], **BACKLOG)
+
+    cloudwatch.set_alarm_state(AlarmName="backlog", StateValue="ALARM", StateReason="drill")
+    for url in queues.values():
+        (message,) = sqs_alone.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]
+        document = json.loads(message["Body"])
+        assert document["Subject"] == 'ALARM: "backlog" in US East (N. Virginia)'
+        alarm = json.loads(document["Message"])
+        assert (alarm["NewStateValue"], alarm["NewStateReason"]) == ("ALARM", "drill")
+    history = cloudwatch.describe_alarm_history(AlarmName="backlog", HistoryItemType="Action")["AlarmHistoryItems"]
+    assert len(history) == 3
+    assert any(gone in item["HistorySummary"] and "Failed" in item["HistorySummary"] for item in history)
+
+
 def test_an_alarm_on_a_backlog_sends_to_a_queue_and_recovers(alone, clock, sqs_alone, cloudwatch, alarm):
     jobs = sqs_alone.create_queue(QueueName="jobs")["QueueUrl"]
     pages = sqs_alone.create_queue(QueueName="pages")["QueueUrl"]

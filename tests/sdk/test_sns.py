@@ -7,6 +7,10 @@ import re
 import uuid
 
 import pytest
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding
 from botocore.exceptions import ClientError
 
 from support.sdk import sdk_client
@@ -368,6 +372,29 @@ def test_confirmations_that_are_refused(sns, topic):
 # Publishing
 
 
+def check_signature(server, body, algorithm):
+    """The signature of a notification, as its receivers check it."""
+    assert body["SignatureVersion"] == ("1" if algorithm.name == "sha1" else "2")
+    status, pem = server.get(body["SigningCertURL"].removeprefix(server.endpoint))[:2]
+    assert status == 200
+    names = ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"]
+    text = "".join(f"{name}\n{body[name]}\n" for name in names if name in body)
+    certificate = x509.load_pem_x509_certificate(pem if isinstance(pem, bytes) else pem.encode())
+    signature = base64.b64decode(body["Signature"])
+    certificate.public_key().verify(signature, text.encode(), padding.PKCS1v15(), algorithm)
+
+
+def test_a_topic_of_signature_version_2(sns, topic, subscribed, messages, server):
+    sns.set_topic_attributes(TopicArn=topic, AttributeName="SignatureVersion", AttributeValue="2")
+    url, _ = subscribed(topic)
+    sns.publish(TopicArn=topic, Message="m\nn é")
+    (message,) = messages(url)
+    body = json.loads(message["Body"])
+    check_signature(server, body, hashes.SHA256())
+    with pytest.raises(InvalidSignature):
+        check_signature(server, body | {"Message": "other"}, hashes.SHA256())
+
+
 def test_a_notification(sns, topic, subscribed, messages, server):
     url, subscription = subscribed(topic)
     attributes = {
@@ -382,7 +409,10 @@ def test_a_notification(sns, topic, subscribed, messages, server):
     assert answer["MessageId"] != message["MessageId"]
     assert "MessageAttributes" not in message
     assert message["MD5OfBody"] == hashlib.md5(message["Body"].encode()).hexdigest()
+    check_signature(server, body, hashes.SHA1())
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", body.pop("Timestamp"))
+    for name in ("Signature", "SignatureVersion", "SigningCertURL"):
+        del body[name]
     unsubscribe = f"{server.endpoint}/?Action=Unsubscribe&SubscriptionArn={subscription}"
     assert body == {
         "Type": "Notification",
