@@ -383,6 +383,9 @@ def test_a_notification(sns, topic, subscribed, messages, server):
     assert "MessageAttributes" not in message
     assert message["MD5OfBody"] == hashlib.md5(message["Body"].encode()).hexdigest()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", body.pop("Timestamp"))
+    assert len(base64.b64decode(body.pop("Signature"))) == 256 and body.pop("SignatureVersion") == "1"
+    certificate = body.pop("SigningCertURL").removeprefix(server.endpoint)
+    assert server.get(certificate)[0] == 200
     unsubscribe = f"{server.endpoint}/?Action=Unsubscribe&SubscriptionArn={subscription}"
     assert body == {
         "Type": "Notification",
