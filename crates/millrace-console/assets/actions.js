@@ -13,17 +13,21 @@ export class ActionError extends Error {
   }
 }
 
-/** Calls `service` ("sqs" or "cloudwatch"); resolves to the answer's members. */
+/**
+ * Calls `service` ("sqs", "cloudwatch", "simpledb" or "sns"); resolves to the answer's members. SimpleDB and SNS take
+ * forms and answer with XML: see simpledb.js and sns.js.
+ */
 export async function call(service, action, input, { region = data.region, account = data.account, signal } = {}) {
   return post(`/api/call/${service}/${action}?${new URLSearchParams({ region, account })}`, input, signal);
 }
 
-/** Posts to a path of the console's own, with the session's token. */
+/** Posts JSON, or a form if the input is one, to a path of the console's own, with the session's token. */
 export async function post(path, input, signal) {
+  const isForm = input instanceof URLSearchParams;
   const send = () => ask(path, {
     method: "POST",
-    headers: { "Content-Type": "application/json", "X-CSRF-Token": data.token },
-    body: JSON.stringify(input),
+    headers: { "Content-Type": isForm ? "application/x-www-form-urlencoded" : "application/json", "X-CSRF-Token": data.token },
+    body: isForm ? String(input) : JSON.stringify(input),
     signal,
   });
   let response = await send();
@@ -59,13 +63,20 @@ async function answerOf(response) {
   const text = await response.text();
   let answer = {};
   try {
-    answer = text ? JSON.parse(text) : {};
+    answer = response.headers.get("Content-Type")?.startsWith("text/xml") ? xmlAnswer(text, response.ok) : text ? JSON.parse(text) : {};
   } catch {
     answer = { message: text };
   }
   if (response.ok) return answer;
   const type = (answer.__type ?? "").split("#").pop();
   throw new ActionError(response.status, type, answer.message ?? answer.Message ?? `HTTP ${response.status}`);
+}
+
+/** An answer in XML as a document, an error as those in JSON are. */
+function xmlAnswer(text, isOk) {
+  const answer = new DOMParser().parseFromString(text, "text/xml");
+  const textOf = (tag) => answer.querySelector(tag)?.textContent;
+  return isOk ? answer : { __type: textOf("Code"), message: textOf("Message") };
 }
 
 async function typeOf(response) {
@@ -99,9 +110,14 @@ const PARTITIONS = {
   "eusc-": "aws-eusc",
 };
 
-export function queueArn({ region, account, name }) {
+/** The ARN of what has that name in a service: "sqs" or "sns". */
+export function arnOf(service, { region, account, name }) {
   const other = Object.keys(PARTITIONS).find((prefix) => region.startsWith(prefix));
-  return `arn:${PARTITIONS[other] ?? "aws"}:sqs:${region}:${account}:${name}`;
+  return `arn:${PARTITIONS[other] ?? "aws"}:${service}:${region}:${account}:${name}`;
+}
+
+export function queueArn(queue) {
+  return arnOf("sqs", queue);
 }
 
 /** The page of a queue; a key is `region/account/name`. */

@@ -3,6 +3,8 @@
 import { data, toast } from "./actions.js";
 import { startKeyboard } from "./keyboard.js";
 import { show as alarms } from "./alarms.js";
+import { show as domain } from "./domain.js";
+import { show as domains } from "./domains.js";
 import { show as login } from "./login.js";
 import { show as metrics } from "./metrics.js";
 import { show as missing } from "./missing.js";
@@ -11,9 +13,11 @@ import { show as queue } from "./queue.js";
 import { show as queues } from "./queues.js";
 import { show as server } from "./server.js";
 import { logOut, startSession } from "./session.js";
+import { show as topic } from "./topic.js";
+import { show as topics } from "./topics.js";
 import { startTyped } from "./typed.js";
 
-const PAGES = { alarms, login, metrics, missing, overview, queue, queues, server };
+const PAGES = { alarms, domain, domains, login, metrics, missing, overview, queue, queues, server, topic, topics };
 const THEMES = ["auto", "light", "dark"];
 const THEME_NAMES = { auto: "as the system", light: "light", dark: "dark" };
 

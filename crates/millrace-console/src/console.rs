@@ -2,18 +2,22 @@
 //!
 //! ```text
 //! GET  /, /queues, /queues/{region}/{account}/{name}[/{tab}], /metrics, /alarms, /server,
-//!      /login                  pages
+//!      /domains[/{region}/{account}/{name}], /topics[/{region}/{account}/{name}], /login     pages
 //! GET  /assets/{version}/{file}, /favicon.ico
 //! GET  /events?view=…          server-sent events
 //! GET  /api/snapshot?view=…    the same once, for browsers that cannot hold a stream
 //! GET  /api/session            the token, and who it is for
-//! GET  /api/places[?having=alarms]   regions and accounts, of series or of alarms
+//! GET  /api/places[?having=alarms|domains|topics]   regions and accounts, of series or of these
 //! GET  /api/browse, /api/message
 //! POST /api/states, /api/handles    of messages that a page shows
-//! POST /api/call/{service}/{action}?region=…&account=…     an action, as AWS JSON 1.0
+//! POST /api/filter             tries a filter policy of SNS on a message
+//! POST /api/deliveries         counts of subscriptions
+//! POST /api/call/{service}/{action}?region=…&account=…     an action, as AWS JSON 1.0;
+//!                                                        of SimpleDB and SNS, as a form
 //! POST /api/login, /api/logout
 //! ```
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,12 +31,13 @@ use serde_json::{Value, json};
 
 use crate::chosen::Chosen;
 use crate::guard::{self, Hosts, SECURITY_HEADERS};
+use crate::html::segment;
 use crate::live::Live;
 use crate::page::{Frame, Page, Theme};
 use crate::session::{self, LoginError, Session, Sessions};
 use crate::surroundings::{ReadFigures, Surroundings};
 use crate::view::{self, Part, Selection, View};
-use crate::{assets, browse, chosen};
+use crate::{assets, browse, chosen, deliveries, filter};
 
 /// What the console may decide.
 #[derive(Clone)]
@@ -69,6 +74,29 @@ pub struct Console {
 struct Login {
     access_key: String,
     secret_key: String,
+}
+
+/// An action of a service, in the form that its protocol has.
+struct Action<'a> {
+    /// Empty if the body names the action.
+    target: String,
+    content_type: &'static str,
+    body: Cow<'a, [u8]>,
+}
+
+impl<'a> Action<'a> {
+    fn of_json(target: String, request: &Request<'a>) -> Action<'a> {
+        let content_type = "application/x-amz-json-1.0";
+        Action { target, content_type, body: request.body.into() }
+    }
+
+    /// The request's body is a form without action and version.
+    fn of_form(version: &str, action: &str, request: &Request<'a>) -> Action<'a> {
+        let mut body = format!("Action={}&Version={version}&", segment(action)).into_bytes();
+        body.extend_from_slice(request.body);
+        let content_type = "application/x-www-form-urlencoded";
+        Action { target: String::new(), content_type, body: body.into() }
+    }
 }
 
 impl Console {
@@ -147,6 +175,9 @@ impl Console {
             "/api/message" => self.message(request, session),
             "/api/states" => self.chosen(request, session, chosen::states),
             "/api/handles" => self.chosen(request, session, chosen::handles),
+            "/api/filter" if !session::has_token(request, session) => Ok(wrong_token()),
+            "/api/filter" => filter::try_out(request.body).map(|found| json_response(200, &found)),
+            "/api/deliveries" => self.deliveries(request, session),
             path => match path.strip_prefix("/api/call/") {
                 Some(action) => self.call_action(request, session, action).await,
                 None => return not_found(),
@@ -247,12 +278,14 @@ impl Console {
         Ok(json_response(200, &self.live.snapshot(&view).await))
     }
 
-    /// Where the viewer's alarms are, or with what is measured; CloudWatch's actions each know one
-    /// region and account.
+    /// The places of the viewer's alarms, domains or topics, or of what is measured: actions of
+    /// CloudWatch, SimpleDB and SNS each know one region and account.
     async fn places(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
         let parameters = Parameters::parse(request.query, b"")?;
         let scopes = match parameters.get("having") {
             Some("alarms") => self.services.scopes_of_alarms(),
+            Some("domains") => self.services.scopes_of_domains().await?,
+            Some("topics") => self.services.scopes_of_topics(),
             _ => self.services.scopes_of_metrics().await?,
         };
         let mine = session.viewer.account.as_ref();
@@ -299,6 +332,16 @@ impl Console {
         found.map(|found| json_response(200, &found)).map_err(|error| of_broker(&error))
     }
 
+    fn deliveries(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
+        if !session::has_token(request, session) {
+            return Ok(wrong_token());
+        }
+        let mine = session.viewer.account.as_deref();
+        let is_visible = |account: &str| mine.is_none_or(|mine| mine == account);
+        let counts = deliveries::counts(&self.services, request.body, is_visible);
+        counts.map(|counts| json_response(200, &counts))
+    }
+
     /// The queue that the parameters name, if the viewer may see it.
     fn queue(
         &self,
@@ -321,16 +364,29 @@ impl Console {
         if !session::has_token(request, session) {
             return Ok(wrong_token());
         }
-        let target = match action.split_once('/') {
-            Some(("sqs", action)) => format!("AmazonSQS.{action}"),
-            Some(("cloudwatch", action)) => format!("GraniteServiceVersion20100801.{action}"),
+        let Some((service, name)) = action.split_once('/') else { return Ok(not_found()) };
+        let action = match service {
+            "sqs" => Action::of_json(format!("AmazonSQS.{name}"), request),
+            "cloudwatch" => {
+                Action::of_json(format!("GraniteServiceVersion20100801.{name}"), request)
+            }
+            "simpledb" => Action::of_form("2009-04-15", name, request),
+            "sns" => Action::of_form("2010-03-31", name, request),
             _ => return Ok(not_found()),
         };
         let parameters = Parameters::parse(request.query, b"")?;
         let region = parameters.get("region").unwrap_or(&self.options.region);
+        let wanted = parameters.get("account");
         let account = match &session.viewer.account {
+            // A queue's URL says whose it is; other actions would be on what is the viewer's own
+            // and has the same name.
+            Some(mine) if service != "sqs" && wanted.is_some_and(|wanted| wanted != mine) => {
+                return Err(ApiError::access_denied(format!(
+                    "Your access key is of account {mine}, and this is of another."
+                )));
+            }
             Some(mine) => mine,
-            None => parameters.get("account").unwrap_or(&self.options.account),
+            None => wanted.unwrap_or(&self.options.account),
         };
         // The services take a caller's account for one that a signature or the configuration gave.
         if !is_account(account) {
@@ -339,13 +395,15 @@ impl Console {
         let host = self.options.endpoint.split("://").nth(1).unwrap_or_default();
         let headers = [
             Header::new("host", host),
-            Header::new("x-amz-target", &target),
-            Header::new("content-type", "application/x-amz-json-1.0"),
+            Header::new("content-type", action.content_type),
+            Header::new("x-amz-target", &action.target),
         ];
+        // A form names its action itself.
+        let headers = if action.target.is_empty() { &headers[..2] } else { &headers[..] };
         let inner = Request {
             peer: request.peer,
             is_tls: self.options.endpoint.starts_with("https:"),
-            ..Request::post(&headers, request.body)
+            ..Request::post(headers, &action.body)
         };
         let access_key = session.viewer.access_key.as_deref();
         let principal = self.services.principal(access_key, account)?;
@@ -387,7 +445,8 @@ fn not_logged_in() -> Response {
 /// None: below `/api/` there is no such path. Elsewhere a page says so.
 fn methods_of(path: &str) -> Option<&'static [&'static str]> {
     match path {
-        "/api/login" | "/api/logout" | "/api/states" | "/api/handles" => Some(&["POST"]),
+        "/api/login" | "/api/logout" | "/api/states" | "/api/handles" | "/api/filter"
+        | "/api/deliveries" => Some(&["POST"]),
         "/events" | "/api/snapshot" | "/api/session" | "/api/places" | "/api/browse"
         | "/api/message" => Some(&["GET"]),
         path if path.starts_with("/api/call/") => Some(&["POST"]),
@@ -403,7 +462,7 @@ fn log_in_first(request: &Request<'_>) -> Response {
         next = format!("{next}?{}", request.query);
     }
     let mut response = Response::new(303, "", "");
-    response.headers.push(("Location", format!("/login?next={}", crate::html::segment(&next))));
+    response.headers.push(("Location", format!("/login?next={}", segment(&next))));
     response
 }
 
@@ -417,7 +476,14 @@ fn part_of(page: &Page, query: &str) -> Option<Part> {
         }
         Page::Queue(key, _) => Some(Part::Queue(key.clone())),
         Page::Server => Some(Part::Server),
-        Page::Metrics | Page::Alarms | Page::Login | Page::Missing => None,
+        Page::Topics
+        | Page::Topic { .. }
+        | Page::Domains
+        | Page::Domain { .. }
+        | Page::Metrics
+        | Page::Alarms
+        | Page::Login
+        | Page::Missing => None,
     }
 }
 

@@ -13,6 +13,20 @@ pub(crate) enum Page {
     Overview,
     Queues,
     Queue(QueueKey, &'static Tab),
+    Topics,
+    /// A topic of SNS.
+    Topic {
+        region: String,
+        account: String,
+        name: String,
+    },
+    Domains,
+    /// A domain of SimpleDB.
+    Domain {
+        region: String,
+        account: String,
+        name: String,
+    },
     Metrics,
     Alarms,
     Server,
@@ -90,6 +104,18 @@ impl Page {
         match *parts {
             [""] => Page::Overview,
             ["queues"] => Page::Queues,
+            ["topics"] => Page::Topics,
+            ["topics", region, account, name] => Page::Topic {
+                region: region.to_owned(),
+                account: account.to_owned(),
+                name: name.to_owned(),
+            },
+            ["domains"] => Page::Domains,
+            ["domains", region, account, name] => Page::Domain {
+                region: region.to_owned(),
+                account: account.to_owned(),
+                name: name.to_owned(),
+            },
             ["metrics"] => Page::Metrics,
             ["alarms"] => Page::Alarms,
             ["server"] => Page::Server,
@@ -111,6 +137,10 @@ impl Page {
             Page::Overview => "overview",
             Page::Queues => "queues",
             Page::Queue(..) => "queue",
+            Page::Topics => "topics",
+            Page::Topic { .. } => "topic",
+            Page::Domains => "domains",
+            Page::Domain { .. } => "domain",
             Page::Metrics => "metrics",
             Page::Alarms => "alarms",
             Page::Server => "server",
@@ -130,6 +160,9 @@ impl Page {
             Page::Queues => "Queues".to_owned(),
             Page::Queue(key, tab) if tab.path.is_empty() => key.name.clone(),
             Page::Queue(key, tab) => format!("{} of {}", tab.title, key.name),
+            Page::Topics => "Topics".to_owned(),
+            Page::Domains => "Domains".to_owned(),
+            Page::Topic { name, .. } | Page::Domain { name, .. } => name.clone(),
             Page::Metrics => "Metrics".to_owned(),
             Page::Alarms => "Alarms".to_owned(),
             Page::Server => "Server".to_owned(),
@@ -147,6 +180,8 @@ impl Page {
         let data = json!({
             "page": self.id(),
             "queue": self.queue_data(),
+            "topic": self.topic_data(),
+            "domain": self.domain_data(),
             "tab": if let Page::Queue(_, tab) = self { tab.path } else { "" },
             "token": frame.session.map(|session| session.token.as_str()),
             "endpoint": known.map(|frame| frame.endpoint),
@@ -207,6 +242,24 @@ impl Page {
         }
     }
 
+    fn topic_data(&self) -> Value {
+        match self {
+            Page::Topic { region, account, name } => {
+                json!({ "region": region, "account": account, "name": name })
+            }
+            _ => Value::Null,
+        }
+    }
+
+    fn domain_data(&self) -> Value {
+        match self {
+            Page::Domain { region, account, name } => {
+                json!({ "region": region, "account": account, "name": name })
+            }
+            _ => Value::Null,
+        }
+    }
+
     fn header(&self, frame: &Frame<'_>) -> String {
         let link = |path: &str, title: &str, is_current: bool| {
             let current = if is_current { r#" aria-current="page""# } else { "" };
@@ -226,6 +279,8 @@ impl Page {
         let links = [
             link("/", "Overview", *self == Page::Overview),
             link("/queues", "Queues", is_queues),
+            link("/topics", "Topics", matches!(self, Page::Topics | Page::Topic { .. })),
+            link("/domains", "Domains", matches!(self, Page::Domains | Page::Domain { .. })),
             link("/metrics", "Metrics", *self == Page::Metrics),
             link("/alarms", &alarms, *self == Page::Alarms),
             link("/server", "Server", *self == Page::Server),
@@ -249,6 +304,17 @@ impl Page {
     }
 
     fn heading(&self) -> String {
+        let all = match self {
+            Page::Topic { name, .. } => Some(("/topics", "Topics", name)),
+            Page::Domain { name, .. } => Some(("/domains", "Domains", name)),
+            _ => None,
+        };
+        if let Some((path, title, name)) = all {
+            return format!(
+                r#"<div class="heading"><p class="crumb"><a href="{path}">{title}</a></p><h1>{}</h1><div id="facts"></div></div>"#,
+                escape(name)
+            );
+        }
         let Page::Queue(QueueKey { region, account, name }, tab) = self else {
             return format!(r#"<div class="heading"><h1>{}</h1></div>"#, escape(&self.title()));
         };
@@ -285,6 +351,21 @@ mod tests {
         }
     }
 
+    const PATHS: [&str; 12] = [
+        "/",
+        "/queues",
+        "/queues/r/a/q",
+        "/topics",
+        "/topics/r/a/t",
+        "/domains",
+        "/domains/r/a/d",
+        "/metrics",
+        "/alarms",
+        "/server",
+        "/login",
+        "/x",
+    ];
+
     #[test]
     fn paths_name_pages() {
         assert_eq!(Page::at("/"), Page::Overview);
@@ -295,24 +376,32 @@ mod tests {
         assert_eq!(key, QueueKey::new("eu-west-1", "000000000000", "orders.fifo"));
         assert_eq!(tab.title, "Dead letters");
         assert_eq!(Page::at("/queues/r/a/q/nonsense"), Page::Missing);
+        assert_eq!(Page::at("/domains/"), Page::Domains);
+        let page = Page::at("/domains/eu-west-1/000000000000/cars");
+        assert_eq!((page.id(), page.title().as_str()), ("domain", "cars"));
+        assert_eq!(Page::at("/domains/r/a"), Page::Missing);
+        assert_eq!(Page::at("/topics/"), Page::Topics);
+        let page = Page::at("/topics/eu-west-1/000000000000/prices.fifo");
+        assert_eq!((page.id(), page.title().as_str()), ("topic", "prices.fifo"));
+        assert_eq!(Page::at("/topics/r/a/t/x"), Page::Missing);
         assert_eq!(Page::at("/nonsense"), Page::Missing);
     }
 
     #[test]
     fn what_a_path_says_is_never_markup() {
-        let page = Page::at("/queues/r/a/%3Cscript%3Ealert(1)%3C%2Fscript%3E");
+        for kind in ["queues", "topics", "domains"] {
+            let page = Page::at(&format!("/{kind}/r/a/%3Cscript%3Ealert(1)%3C%2Fscript%3E"));
 
-        let html = page.render(&frame(), Some(json!({ "x": "</script><script>alert(2)" })));
+            let html = page.render(&frame(), Some(json!({ "x": "</script><script>alert(2)" })));
 
-        assert!(!html.contains("<script>alert"), "{html}");
-        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+            assert!(!html.contains("<script>alert"), "{html}");
+            assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+        }
     }
 
     #[test]
     fn pages_have_no_inline_style_or_script() {
-        for path in
-            ["/", "/queues", "/queues/r/a/q", "/metrics", "/alarms", "/server", "/login", "/x"]
-        {
+        for path in PATHS {
             let html = Page::at(path).render(&frame(), None);
             assert!(!html.contains("style=") && !html.contains("<style"), "{path}");
             for script in html.split("<script ").skip(1) {

@@ -28,7 +28,7 @@ use crate::gzip::{self, Inflated, Inflater};
 use crate::principal::{Caller, Principal};
 use crate::service::{AwsService, Call, unknown_action};
 use crate::simpledb::{self, Exports, SimpleDb, TableFigures};
-use crate::sns::{Certificate, Sign, Sns, SnsParts};
+use crate::sns::{Certificate, DeclaredTopic, DeliveryCounts, Sign, Sns, SnsParts};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::table::{Branch, Found, Row, Server, Table};
@@ -57,6 +57,8 @@ pub struct Options {
     pub tracer: Tracer,
     /// Where browsers find the console; none if there is none.
     pub console_url: Option<String>,
+    /// Where clients on this machine reach the server, without a slash at its end.
+    pub endpoint: String,
     /// Signs notifications of topics.
     pub signer: Signer,
 }
@@ -78,7 +80,9 @@ pub struct Services {
     inflater: Inflater,
     table: Table,
     sqs: Arc<Sqs>,
+    sns: Arc<Sns>,
     cloudwatch: Arc<CloudWatch>,
+    tables: Option<Arc<Tables>>,
     requests: Arc<RequestCounts>,
     tracer: Tracer,
     console_url: Option<String>,
@@ -123,9 +127,11 @@ impl Services {
             shards: shards.clone(),
             push,
             urls: options.sqs.clone(),
+            endpoint: options.endpoint.clone(),
             is_guarded: auth.is_on(),
             signer: options.signer.0.clone(),
         }));
+        monitor.publish_to(sns.clone());
         let inflater = Inflater::new(monitor.store().memory_limits().waiting_bytes);
         // A new service is a line here, and its folder.
         let mut rows = vec![
@@ -155,8 +161,8 @@ impl Services {
             monitor,
             auth: auth.clone(),
             sqs: sqs.clone(),
-            sns,
-            tables,
+            sns: sns.clone(),
+            tables: tables.clone(),
             account: account.clone(),
             is_test: options.is_test,
         };
@@ -170,7 +176,9 @@ impl Services {
             inflater,
             table: Table::new(rows, branches),
             sqs,
+            sns,
             cloudwatch,
+            tables,
             requests,
             tracer: options.tracer.clone(),
             console_url: options.console_url.clone(),
@@ -182,6 +190,11 @@ impl Services {
         self.sqs.declare(queue).await
     }
 
+    /// Makes sure that a configured topic exists as configured, with its subscriptions.
+    pub async fn declare_topic(&self, topic: &DeclaredTopic) -> Result<(), ApiError> {
+        self.sns.declare(topic).await
+    }
+
     /// Regions and accounts that have alarms.
     pub fn scopes_of_alarms(&self) -> BTreeSet<Scope> {
         self.cloudwatch.scopes_of_alarms()
@@ -190,6 +203,25 @@ impl Services {
     /// Regions and accounts that have queues, or series of what was measured.
     pub async fn scopes_of_metrics(&self) -> Result<BTreeSet<Scope>, ApiError> {
         self.cloudwatch.scopes_of_metrics().await
+    }
+
+    /// Regions and accounts that have domains.
+    pub async fn scopes_of_domains(&self) -> Result<BTreeSet<Scope>, ApiError> {
+        match &self.tables {
+            Some(tables) => simpledb::scopes(tables).await,
+            None => Ok(BTreeSet::new()),
+        }
+    }
+
+    /// Regions and accounts that have topics.
+    pub fn scopes_of_topics(&self) -> BTreeSet<Scope> {
+        self.sns.scopes()
+    }
+
+    /// What became of the messages of a subscription to a topic since the start. `None` if that is
+    /// not counted, or there is no such subscription.
+    pub fn deliveries(&self, subscription_arn: &str) -> Option<DeliveryCounts> {
+        self.sns.deliveries(subscription_arn)
     }
 
     /// How many alarms of each account are in alarm.
@@ -283,6 +315,10 @@ impl Services {
         }
         // Apart from the target, so that the codec can drop them once it has read them.
         let parameters = std::mem::take(&mut target.parameters);
+        // A request of this process is no less than a signed one: services tell those from links.
+        if let Some(Caller { principal, .. }) = &caller {
+            target.access_key = Some(principal.account.to_string().into());
+        }
         let found = self.table.find(&target);
         let span = self.span(request, found);
         let began = Instant::now();

@@ -30,6 +30,9 @@ pub use auth::is_region;
 pub use cloudwatch::{AlarmBook, Minute, Monitor, QueueAccess, convert_alarms};
 pub use dispatch::{Floors, Options, Services, Signer};
 pub use principal::Principal;
-pub use sns::{Sign, SignatureVersion, TopicSigner, delivery};
+pub use sns::{
+    DeclaredSubscription, DeclaredTopic, DeliveryCounts, Sign, SignatureVersion, TopicSigner,
+    delivery,
+};
 pub use sqs::{DeclaredQueue, SqsOptions};
 pub use telemetry::{ActionCounts, MetricsOptions, Series, resident_bytes};

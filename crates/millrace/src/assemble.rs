@@ -46,6 +46,8 @@ pub(crate) struct Services {
 pub(crate) struct Surroundings {
     pub(crate) figures: Option<ServerFigures>,
     pub(crate) console_url: Option<String>,
+    /// Where clients on this machine reach the server.
+    pub(crate) endpoint: String,
 }
 
 /// Opens the data and the services on it. Held requests are answered when `drain` starts.
@@ -84,12 +86,14 @@ pub(crate) fn open_services(
         floors,
         &Options {
             console_url: surroundings.console_url,
+            endpoint: surroundings.endpoint,
             signer: millrace_services::Signer(Some(Arc::new(signer))),
             ..options_of(config, access_keys, tracer)
         },
         surroundings.figures.map(|figures| Box::new(figures) as Box<dyn Collector>),
     ));
     declare_queues(config, &services, &log)?;
+    declare_topics(config, &services, &log)?;
 
     let hooks = hooks(&shards, clock, drain);
     let closing = shards.clone();
@@ -325,6 +329,7 @@ fn options_of(config: &Config, access_keys: &AccessKeys, tracer: &Tracer) -> Opt
             recreate_cool_down: config.limits.recreate_cool_down,
         },
         console_url: None,
+        endpoint: String::new(),
         signer: millrace_services::Signer::default(),
     }
 }
@@ -362,5 +367,30 @@ fn declare_queues(
         bail!(text);
     }
     tracing::info!(queues = declared.len(), "configured queues are there");
+    Ok(())
+}
+
+/// Creates the configured topics and their subscriptions before anybody can ask for them.
+fn declare_topics(
+    config: &Config,
+    services: &millrace_services::Services,
+    log: &GroupCommit,
+) -> anyhow::Result<()> {
+    if config.topics.is_empty() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    for topic in &config.topics {
+        let Err(error) = runtime.block_on(services.declare_topic(topic)) else { continue };
+        if let Some(reason) = log.ended() {
+            bail!("journal: {reason}");
+        }
+        let text = format!("topic {} cannot be as configured: {}", topic.name, error.message);
+        if error.status < 500 {
+            return Err(UsageError(text).into());
+        }
+        bail!(text);
+    }
+    tracing::info!(topics = config.topics.len(), "configured topics are there");
     Ok(())
 }

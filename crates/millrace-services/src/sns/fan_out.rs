@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_broker::{
-    BrokerError, KeptChange, KeptError, Kind, NewContent, Outgoing, SendTo, Shard, SharedQueue,
-    Ticket,
+    Attribute, BrokerError, KeptChange, KeptError, Kind, NewContent, Outgoing, SendTo, Shard,
+    SharedQueue, Ticket,
 };
 use millrace_core::{MessageId, QueueKey, md5, sha256_hex};
+use millrace_filters::AttributeKind;
 use millrace_wire::ApiError;
 
 use super::delivery::{Delivery, DeliveryKind};
@@ -20,7 +21,7 @@ use super::envelope::{Envelope, Notification, Sign};
 use super::error;
 use super::figures::{Figures, Outcome};
 use super::large;
-use super::message::Message;
+use super::message::{Message, Texts};
 use super::subscription::{Protocol, Subscription};
 use super::topic::Snapshot;
 use super::topics::Topics;
@@ -116,12 +117,13 @@ impl FanOut {
         (publications, targets): (&[Publication<'_>], &[Target<'_>]),
         changes: &[KeptChange<'_>],
     ) -> Result<(Option<Ticket>, usize), KeptError> {
-        for _ in 0..TRIES {
+        for tried in 0..TRIES {
             let mut plan = Plan::new(self, home, topic, source, publications);
+            plan.is_retry = tried > 0;
             targets.iter().for_each(|target| plan.add(*target));
             match plan.append(home, changes) {
                 Ok(appended) => {
-                    self.figures.add(plan.outcome);
+                    plan.count();
                     return Ok(appended);
                 }
                 Err(KeptError::Broker(BrokerError::QueueDoesNotExist)) => {}
@@ -150,13 +152,46 @@ impl FanOut {
     }
 }
 
-/// The subscriptions that want a message. All do unless they have a filter policy.
+/// Calls `found` with the subscriptions that want a message, in their order.
 fn matching_subscriptions<'s>(
     topic: &'s Snapshot,
-    _message: &Message<'_>,
-    found: impl FnMut(&'s Arc<Subscription>),
+    message: &Message<'_>,
+    mut found: impl FnMut(&'s Arc<Subscription>),
 ) {
-    topic.subscriptions.iter().for_each(found);
+    if topic.filters.is_empty() {
+        return topic.subscriptions.iter().for_each(found);
+    }
+    let mut wanted = topic.unfiltered.to_vec();
+    match &message.texts {
+        Texts::Same(text) => {
+            topic.filters.matching(&for_filters(message, text), &mut wanted);
+        }
+        // Policies about the body look at what the endpoint would get.
+        Texts::ByProtocol(texts) => {
+            for (protocol, text) in Protocol::ALL.into_iter().zip(texts) {
+                let mut matching = Vec::new();
+                topic.filters.matching(&for_filters(message, text), &mut matching);
+                let is_of = |index: &u32| {
+                    let subscription = topic.subscriptions.get(*index as usize);
+                    subscription.is_some_and(|it| it.document().protocol == protocol)
+                };
+                wanted.extend(matching.into_iter().filter(is_of));
+            }
+        }
+    }
+    wanted.sort_unstable();
+    let wanted = wanted.iter().filter_map(|index| topic.subscriptions.get(*index as usize));
+    wanted.for_each(&mut found);
+}
+
+fn for_filters<'m>(message: &'m Message<'_>, text: &'m str) -> millrace_filters::Message<'m> {
+    let attribute = |it: &'m Attribute<'_>| millrace_filters::Attribute {
+        name: it.name,
+        kind: AttributeKind::of(it.data_type),
+        // Those of type Binary are not looked at.
+        value: str::from_utf8(it.value).unwrap_or_default(),
+    };
+    millrace_filters::Message::new(text, message.attributes.iter().map(attribute).collect())
 }
 
 /// Why a queue does not get a message.
@@ -193,6 +228,11 @@ struct Plan<'p> {
     body: Vec<u8>,
     planned: Vec<Planned<'p>>,
     outcome: Outcome,
+    /// Each delivery to a queue that is an endpoint, and each that failed.
+    delivered: Vec<&'p Subscription>,
+    failed: Vec<&'p Subscription>,
+    /// A queue of the plan before was deleted.
+    is_retry: bool,
 }
 
 struct Planned<'p> {
@@ -223,20 +263,27 @@ impl<'p> Plan<'p> {
             body: Vec::new(),
             planned: Vec::new(),
             outcome: Outcome::default(),
+            delivered: Vec::new(),
+            failed: Vec::new(),
+            is_retry: false,
         }
     }
 
     /// Plans what a subscription gets.
-    fn add(&mut self, (number, subscription): Target<'_>) {
+    fn add(&mut self, (number, subscription): Target<'p>) {
         let is_queue = subscription.document().protocol == Protocol::Sqs;
         let failure = match self.send(subscription.target(), number, subscription, Role::Endpoint) {
             Ok(()) => {
-                self.outcome.delivered += u64::from(is_queue);
+                if is_queue {
+                    self.outcome.delivered += 1;
+                    self.delivered.push(subscription);
+                }
                 return;
             }
             Err(failure) => failure,
         };
         self.outcome.failed += 1;
+        self.failed.push(subscription);
         let dead_letter = subscription.dead_letter();
         let redriven =
             dead_letter.map(|key| self.send(key, number, subscription, Role::DeadLetter));
@@ -257,7 +304,7 @@ impl<'p> Plan<'p> {
     ) -> Result<(), Failure> {
         let document = &self.topic.document;
         let queue = self.fan_out.topics.queue(key).ok_or(Failure::QueueDoesNotExist)?;
-        if queue.id().shard() != self.home.id() {
+        if queue.id().shard() != self.home.id() || self.is_retry && queue.is_deleted() {
             return Err(Failure::QueueDoesNotExist);
         }
         if !self.fan_out.may_deliver(&document.arn, &document.account, &queue) {
@@ -435,6 +482,13 @@ impl<'p> Plan<'p> {
         let bytes = appended.map_or(0, |it| it.bytes);
         Ok((appended.map(|it| it.ticket), bytes))
     }
+
+    /// Counts what was appended.
+    fn count(&self) {
+        self.fan_out.figures.add(self.outcome);
+        self.delivered.iter().for_each(|it| it.deliveries().count_delivered());
+        self.failed.iter().for_each(|it| it.deliveries().count_failed());
+    }
 }
 
 impl Planned<'_> {
@@ -451,8 +505,7 @@ impl Planned<'_> {
 }
 
 fn attribute_bytes(message: &Message<'_>) -> usize {
-    let size =
-        |it: &millrace_broker::Attribute<'_>| it.name.len() + it.data_type.len() + it.value.len();
+    let size = |it: &Attribute<'_>| it.name.len() + it.data_type.len() + it.value.len();
     message.attributes.iter().map(size).sum()
 }
 

@@ -1,13 +1,18 @@
 //! ListTopics, ListSubscriptions, ListSubscriptionsByTopic.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use millrace_core::partition;
+use millrace_core::{Arn, partition};
+use millrace_metrics::Scope;
 use millrace_wire::ApiError;
 use millrace_wire::sns::{Answer, ListSubscriptions, ListTopics, ListedSubscription, ListedTopic};
 
 use super::arn::topic_prefix;
-use super::subscription::{Subscription, SubscriptionDocument, SubscriptionState};
+use super::subscription::{
+    DeliveryCounts, Protocol, Subscription, SubscriptionDocument, SubscriptionState,
+};
 use super::topic::Topic;
 use super::{Sns, error};
 use crate::principal::Caller;
@@ -27,6 +32,23 @@ impl Sns {
         let next_token = next_token(&mut found, |arn| arn);
         let topics = found.into_iter().map(|topic_arn| ListedTopic { topic_arn }).collect();
         Ok(Answer::ListTopics { topics, next_token })
+    }
+
+    /// Regions and accounts that have topics.
+    pub(crate) fn scopes(&self) -> BTreeSet<Scope> {
+        let scope = |arn: String| {
+            let arn = Arn::parse(&arn)?;
+            Some(Scope { region: arn.region, account: arn.account })
+        };
+        self.topics.first_of_each_place().into_iter().filter_map(scope).collect()
+    }
+
+    /// What became of a subscription's messages since the start, if deliveries to it are counted:
+    /// those by HTTP are made elsewhere.
+    pub(crate) fn deliveries(&self, arn: &str) -> Option<DeliveryCounts> {
+        let subscription = self.topics.subscription(arn)?;
+        let is_queue = subscription.document().protocol == Protocol::Sqs;
+        is_queue.then(|| subscription.deliveries().counts())
     }
 
     /// Those that the caller's account owns, of topics of whatever account.

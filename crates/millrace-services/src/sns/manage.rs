@@ -15,7 +15,6 @@ use super::topic::{Topic, TopicDocument};
 use super::{Sns, error, required, topic_attributes};
 use crate::policy_text::{in_order, one_or_many, statements_mut};
 use crate::principal::Caller;
-use crate::service::Call;
 
 /// SNS: characters of a data protection policy.
 const DATA_PROTECTION_BYTES: usize = 30_720;
@@ -38,7 +37,7 @@ const PERMITTED: [&str; 10] = [
 impl Sns {
     pub(super) async fn create_topic(
         &self,
-        call: &Call<'_>,
+        caller: &Caller<'_>,
         input: &CreateTopic,
     ) -> Result<Answer, ApiError> {
         let name = required(input.name.as_deref(), "name")?;
@@ -51,7 +50,7 @@ impl Sns {
         if !is_topic_name(name, is_fifo) {
             return Err(error::invalid_parameter("Topic Name"));
         }
-        let Caller { principal, region, .. } = call.caller;
+        let Caller { principal, region, .. } = caller;
         let mut document = TopicDocument {
             arn: topic_arn(region, &principal.account, name),
             account: principal.account.to_string(),

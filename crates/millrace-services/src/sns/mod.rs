@@ -6,7 +6,9 @@
 //! ([`publish`]) is one append to all queues ([`fan_out`]), or a task if it is large ([`large`]);
 //! [`window`] is what makes FIFO topics. [`delivery`] says what hidden queues hold.
 
+mod alarms;
 mod arn;
+mod declare;
 pub mod delivery;
 mod envelope;
 mod error;
@@ -39,12 +41,14 @@ pub use envelope::Sign;
 pub(crate) use figures::TopicFigures;
 pub(crate) use signer::Certificate;
 pub use signer::TopicSigner;
+pub use subscription::DeliveryCounts;
 pub use topic_attributes::SignatureVersion;
 
 use crate::principal::{Caller, Principal};
 use crate::service::{Action, AwsService, Call, unknown_action};
 use crate::sqs::SqsOptions;
 use arn::SnsArn;
+pub use declare::{DeclaredSubscription, DeclaredTopic};
 use fan_out::FanOut;
 use subscription::Subscription;
 use topic::Topic;
@@ -57,6 +61,8 @@ pub(crate) struct Sns {
     push: Option<Arc<Push>>,
     /// Links begin as queue URLs do.
     urls: SqsOptions,
+    /// The same without a request: where clients on this machine reach the server.
+    endpoint: String,
 }
 
 /// The parts that the service is made of.
@@ -65,6 +71,8 @@ pub(crate) struct SnsParts {
     /// None: nothing is delivered by HTTP.
     pub push: Option<Arc<Push>>,
     pub urls: SqsOptions,
+    /// Where clients on this machine reach the server.
+    pub endpoint: String,
     /// Requests are authenticated.
     pub is_guarded: bool,
     pub signer: Option<Arc<dyn Sign>>,
@@ -114,7 +122,7 @@ static ACTIONS: [Action<Sns>; 21] = [
 
 impl Sns {
     pub(crate) fn new(parts: SnsParts) -> Sns {
-        let SnsParts { shards, push, urls, is_guarded, signer } = parts;
+        let SnsParts { shards, push, urls, endpoint, is_guarded, signer } = parts;
         let topics = Arc::new(Topics::open(shards));
         let home = topics.home().ok();
         let first = home.as_deref().map(topics::first_sequence);
@@ -128,7 +136,7 @@ impl Sns {
         if let Some(home) = home {
             home.run_tasks_of(Arc::new(large::LargeFanOuts::new(&fan_out)));
         }
-        let sns = Sns { topics, fan_out, push, urls };
+        let sns = Sns { topics, fan_out, push, urls, endpoint };
         // What waits since an earlier run.
         sns.topics.http_subscriptions().iter().for_each(|it| sns.drain(it));
         sns
@@ -269,7 +277,7 @@ impl AwsService for Sns {
                 self.add_permission(found()?, &call.caller.region, input).await
             }
             Input::ConfirmSubscription(input) => self.confirm_subscription(call, input).await,
-            Input::CreateTopic(input) => self.create_topic(call, input).await,
+            Input::CreateTopic(input) => self.create_topic(call.caller, input).await,
             Input::DeleteTopic(_) => self.delete_topic(topic.as_deref()).await,
             Input::GetDataProtectionPolicy(_) => Ok(manage::get_data_protection_policy(found()?)),
             Input::GetSubscriptionAttributes(input) => self.get_subscription_attributes(input),
@@ -290,7 +298,9 @@ impl AwsService for Sns {
                 self.set_subscription_attributes(input).await
             }
             Input::SetTopicAttributes(input) => self.set_topic_attributes(found()?, input).await,
-            Input::Subscribe(input) => self.subscribe(call, found()?, input).await,
+            Input::Subscribe(input) => {
+                self.subscribe(call.caller, &self.origin(call), found()?, input).await
+            }
             Input::TagResource(input) => self.tag_resource(found()?, input).await,
             Input::Unsubscribe(input) => self.unsubscribe(call, input).await,
             Input::UntagResource(input) => self.untag_resource(found()?, input).await,

@@ -18,7 +18,7 @@ use crate::service::Call;
 use crate::sqs::TRACE_HEADER_BYTES;
 
 /// The answer for one message.
-struct Published {
+pub(super) struct Published {
     message_id: String,
     /// FIFO topics only.
     sequence: Option<u64>,
@@ -34,7 +34,9 @@ impl Sns {
         let snapshot = topic.snapshot();
         let message = Draft::of(input).checked(topic.is_fifo(), &snapshot.settings)?;
         check_size(message.size_bytes, &snapshot.settings)?;
-        let (published, ticket) = self.accept(call, topic, &snapshot, &[message])?;
+        let (origin, trace_header) = (self.origin(call), trace_header(call));
+        let source = source(&origin, trace_header.as_deref());
+        let (published, ticket) = self.accept(source, topic, &snapshot, &[message])?;
         self.topics.committed(ticket).await?;
         let Published { message_id, sequence } =
             published.into_iter().next().ok_or_else(ApiError::internal_failure)?;
@@ -50,7 +52,9 @@ impl Sns {
         let snapshot = topic.snapshot();
         check_ids(&input.entries)?;
         let messages = checked_entries(&input.entries, topic.is_fifo(), &snapshot)?;
-        let (published, ticket) = self.accept(call, topic, &snapshot, &messages)?;
+        let (origin, trace_header) = (self.origin(call), trace_header(call));
+        let source = source(&origin, trace_header.as_deref());
+        let (published, ticket) = self.accept(source, topic, &snapshot, &messages)?;
         drop(messages);
         self.topics.committed(ticket).await?;
         let successful =
@@ -64,17 +68,13 @@ impl Sns {
 
     /// Takes messages to all subscriptions. What is returned may be told once the ticket is
     /// committed.
-    fn accept(
+    pub(super) fn accept(
         &self,
-        call: &Call<'_>,
+        source: Source<'_>,
         topic: &Topic,
         snapshot: &Snapshot,
         messages: &[Message<'_>],
     ) -> Result<(Vec<Published>, Option<Ticket>), ApiError> {
-        let origin = self.origin(call);
-        let trace_header = trace_header(call);
-        let source =
-            Source { origin: &origin, trace_header: trace_header.as_deref().unwrap_or("") };
         if topic.is_fifo() {
             return self.accept_in_order(topic, snapshot, source, messages);
         }
@@ -195,6 +195,10 @@ fn checked_entries<'r>(
 
 fn new_id() -> String {
     MessageId::from_random(fastrand::u128(..)).to_string()
+}
+
+fn source<'a>(origin: &'a str, trace_header: Option<&'a str>) -> Source<'a> {
+    Source { origin, trace_header: trace_header.unwrap_or("") }
 }
 
 /// The trace of a request, which goes on with its messages.

@@ -36,7 +36,8 @@ const UNSERVED: [&str; 6] = ["email", "email-json", "sms", "application", "lambd
 impl Sns {
     pub(super) async fn subscribe(
         &self,
-        call: &Call<'_>,
+        caller: &Caller<'_>,
+        origin: &str,
         topic: &Topic,
         input: &Subscribe,
     ) -> Result<Answer, ApiError> {
@@ -45,7 +46,7 @@ impl Sns {
         let protocol = protocol(required(input.protocol.as_deref(), "protocol")?)?;
         let endpoint = input.endpoint.as_deref().unwrap_or_default();
         let queue = check_endpoint(topic, protocol, endpoint)?;
-        let Caller { principal, region, .. } = call.caller;
+        let Caller { principal, region, .. } = caller;
         let is_confirmed = queue.is_some_and(|queue| !principal.is_foreign_to(&queue.account));
         let mut document = SubscriptionDocument {
             arn: format!("{}:{}", topic.arn(), MessageId::from_random(fastrand::u128(..))),
@@ -64,7 +65,11 @@ impl Sns {
             was_authenticated: is_confirmed,
             ends_by_signature_only: false,
         };
-        for (name, value) in &input.attributes {
+        // The scope first: it says what a filter policy may be.
+        let is_scope = |(name, _): &(&String, &String)| *name == "FilterPolicyScope";
+        let scope = input.attributes.iter().filter(is_scope);
+        let others = input.attributes.iter().filter(|it| !is_scope(it));
+        for (name, value) in scope.chain(others) {
             subscription::set(&mut document, topic.is_fifo(), (name, value), SetBy::Subscribe)?;
         }
         let given = document.clone();
@@ -74,10 +79,9 @@ impl Sns {
                 "Attributes Reason: Subscription already exists with different attributes",
             )),
         };
-        let origin = self.origin(call);
         let notice = |document: &SubscriptionDocument| {
             let kind = DeliveryKind::SubscriptionConfirmation;
-            Ok(self.notice(topic, document, kind, &origin))
+            Ok(self.notice(topic, document, kind, origin))
         };
         let new = document.arn.clone();
         let (mut found, mut ticket) = self.topics.subscribe(topic, document, is_same, notice)?;
@@ -88,7 +92,7 @@ impl Sns {
                 document.token = Some(new_token()?);
                 document.token_ms = now.0;
                 let kind = DeliveryKind::SubscriptionConfirmation;
-                Ok(self.notice(topic, document, kind, &origin))
+                Ok(self.notice(topic, document, kind, origin))
             })?;
         }
         self.drain(&found);
@@ -118,7 +122,7 @@ impl Sns {
         let found = self.topics.of_token(token, self.topics.shards().now());
         let found = found.filter(|it| it.document().topic == topic.arn());
         let found = found.ok_or_else(error::invalid_token)?;
-        let is_signed = call.target.access_key.is_some();
+        let is_signed = !is_link(call);
         let is_guarded = is_signed && input.authenticate_on_unsubscribe.as_deref() == Some("true");
         let (found, ticket) = self.topics.change_subscription(found.arn(), |document| {
             if document.state != SubscriptionState::Confirmed {
@@ -143,7 +147,7 @@ impl Sns {
         let Some(found) = self.topics.subscription(arn) else { return Ok(Answer::Done) };
         let document = found.document();
         let topic = self.topics.topic(&document.topic);
-        let is_link = call.target.access_key.is_none();
+        let is_link = is_link(call);
         if is_link && document.ends_by_signature_only {
             return Err(error::not_authorized(
                 "This subscription can be ended by a signed request only",
@@ -257,6 +261,12 @@ impl Sns {
             deduplication_id: is_fifo.then_some(message_id),
         })
     }
+}
+
+/// Returns true if nobody has signed the request: it may come by a link in a message.
+fn is_link(call: &Call<'_>) -> bool {
+    // The server's own requests name their region.
+    call.target.access_key.is_none() && !call.caller.is_region_given
 }
 
 fn protocol(name: &str) -> Result<Protocol, ApiError> {

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_broker::Collection;
 use millrace_core::{Arn, QueueKey};
+use millrace_filters::{FilterPolicy, Scope};
 use millrace_push::retry::SubscriptionPolicy;
 use millrace_wire::ApiError;
 use serde::{Deserialize, Serialize};
@@ -14,9 +17,7 @@ use super::error;
 use super::http::delivery_policy;
 use super::topic_attributes::is_same_text;
 
-/// SNS: bytes of a filter policy.
-const FILTER_POLICY_BYTES: usize = 256 << 10;
-/// Bytes of the other attributes: their documents are small.
+/// Bytes of attributes but for filter policies, which have a limit of their own.
 const ATTRIBUTE_BYTES: usize = 32 << 10;
 
 /// The service in the keys of hidden queues, which carry deliveries by HTTP.
@@ -76,7 +77,24 @@ pub(super) struct Subscription {
     /// The queue that messages go to: the endpoint, or a hidden one.
     target: QueueKey,
     dead_letter: Option<QueueKey>,
+    filter: Option<FilterPolicy>,
     is_raw: bool,
+    deliveries: Arc<Deliveries>,
+}
+
+/// Counts of what became of a subscription's messages, since the start. They outlive its changes.
+#[derive(Debug, Default)]
+pub(super) struct Deliveries {
+    delivered: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// The counts at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryCounts {
+    pub delivered: u64,
+    /// Those that went to a dead-letter queue, or nowhere.
+    pub failed: u64,
 }
 
 impl Protocol {
@@ -101,9 +119,16 @@ impl Subscription {
         Subscription {
             target: target.unwrap_or_else(|| hidden_queue(&document.arn)),
             dead_letter: document.attributes.get("RedrivePolicy").and_then(|it| dead_letter(it)),
+            filter: filter(&document),
             is_raw: document.attributes.get("RawMessageDelivery").is_some_and(|it| it == "true"),
+            deliveries: Arc::default(),
             document,
         }
+    }
+
+    /// The subscription with other attributes or in another state.
+    pub(super) fn changed(&self, document: SubscriptionDocument) -> Subscription {
+        Subscription { deliveries: self.deliveries.clone(), ..Subscription::new(document) }
     }
 
     pub(super) fn document(&self) -> &SubscriptionDocument {
@@ -122,8 +147,17 @@ impl Subscription {
         self.dead_letter.as_ref()
     }
 
+    /// The policy of the messages that it wants; none: all of them.
+    pub(super) fn filter(&self) -> Option<&FilterPolicy> {
+        self.filter.as_ref()
+    }
+
     pub(super) fn is_raw(&self) -> bool {
         self.is_raw
+    }
+
+    pub(super) fn deliveries(&self) -> &Deliveries {
+        &self.deliveries
     }
 
     /// All attributes, as GetSubscriptionAttributes shows them. `topic_policy` is the delivery policy
@@ -164,6 +198,23 @@ impl Subscription {
     }
 }
 
+impl Deliveries {
+    pub(super) fn count_delivered(&self) {
+        self.delivered.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_failed(&self) {
+        self.failed.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn counts(&self) -> DeliveryCounts {
+        DeliveryCounts {
+            delivered: self.delivered.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+        }
+    }
+}
+
 /// The kind of request that sets an attribute: errors of Subscribe say more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetBy {
@@ -190,9 +241,8 @@ pub(super) fn set(
     by: SetBy,
 ) -> Result<(), ApiError> {
     let is_http = document.protocol != Protocol::Sqs;
-    let limit = if name == "FilterPolicy" { FILTER_POLICY_BYTES } else { ATTRIBUTE_BYTES };
-    if value.len() > limit {
-        return Err(by.refusal(format_args!("{name}: it has more than {limit} bytes")));
+    if name != "FilterPolicy" && value.len() > ATTRIBUTE_BYTES {
+        return Err(by.refusal(format_args!("{name}: it has more than {ATTRIBUTE_BYTES} bytes")));
     }
     let stored = match name {
         "RawMessageDelivery" => match value.to_ascii_lowercase() {
@@ -203,17 +253,24 @@ pub(super) fn set(
                 )));
             }
         },
-        "FilterPolicyScope" if matches!(value, "MessageAttributes" | "MessageBody") => {
+        "FilterPolicyScope" => {
+            let Some(scope) = scope_named(value) else {
+                return Err(by.refusal(format_args!(
+                    "FilterPolicyScope: Invalid value [{value}]. Please use either MessageBody or \
+                     MessageAttributes"
+                )));
+            };
+            // A policy that is there has to suit it.
+            if let Some(policy) = document.attributes.get("FilterPolicy") {
+                check_filter_policy(policy, scope, by)?;
+            }
             Some(value.to_owned())
         }
-        "FilterPolicyScope" => {
-            return Err(by.refusal(format_args!(
-                "FilterPolicyScope: Invalid value [{value}]. Please use either MessageBody or \
-                 MessageAttributes"
-            )));
-        }
         "FilterPolicy" if is_empty_policy(value) => None,
-        "FilterPolicy" => checked_filter_policy(value, by)?,
+        "FilterPolicy" => {
+            check_filter_policy(value, scope_of(document), by)?;
+            Some(value.to_owned())
+        }
         "RedrivePolicy" if is_empty_policy(value) => None,
         "RedrivePolicy" => checked_redrive_policy(value, is_fifo, by)?,
         "DeliveryPolicy" if is_http && value.is_empty() => None,
@@ -249,10 +306,24 @@ pub(super) fn hidden_queue(arn: &str) -> QueueKey {
     QueueKey::hidden(HIDDEN_SERVICE, id)
 }
 
-fn checked_filter_policy(text: &str, by: SetBy) -> Result<Option<String>, ApiError> {
-    match parse(text) {
-        Ok(_) => Ok(Some(text.to_owned())),
-        Err(cause) => Err(failed_to_parse("FilterPolicy", &cause, by)),
+fn check_filter_policy(text: &str, scope: Scope, by: SetBy) -> Result<(), ApiError> {
+    match FilterPolicy::parse(text, scope) {
+        Ok(_) => Ok(()),
+        Err(cause) if cause.is_prefixed() => Err(by.refusal(format_args!("FilterPolicy: {cause}"))),
+        Err(cause) => Err(by.refusal(cause)),
+    }
+}
+
+fn scope_of(document: &SubscriptionDocument) -> Scope {
+    let name = document.attributes.get("FilterPolicyScope");
+    name.and_then(|name| scope_named(name)).unwrap_or_default()
+}
+
+fn scope_named(name: &str) -> Option<Scope> {
+    match name {
+        "MessageAttributes" => Some(Scope::MessageAttributes),
+        "MessageBody" => Some(Scope::MessageBody),
+        _ => None,
     }
 }
 
@@ -276,6 +347,18 @@ fn checked_redrive_policy(
              Topic.",
         )),
         _ => Ok(Some(text.to_owned())),
+    }
+}
+
+fn filter(document: &SubscriptionDocument) -> Option<FilterPolicy> {
+    let text = document.attributes.get("FilterPolicy")?;
+    match FilterPolicy::parse(text, scope_of(document)) {
+        Ok(policy) => Some(policy).filter(|policy| !policy.is_empty()),
+        Err(cause) => {
+            let subscription = &document.arn;
+            tracing::error!(subscription, %cause, "a filter policy cannot be read: all match");
+            None
+        }
     }
 }
 

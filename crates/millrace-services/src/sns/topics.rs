@@ -138,6 +138,22 @@ impl Topics {
         found.take(limit).map(|(arn, _)| arn.clone()).collect()
     }
 
+    /// The ARN of one topic of each region and account, in order.
+    pub(super) fn first_of_each_place(&self) -> Vec<String> {
+        let state = self.read();
+        let mut found = Vec::new();
+        let mut from = String::new();
+        while let Some((arn, _)) =
+            state.topics.range::<str, _>((Bound::Excluded(from.as_str()), Bound::Unbounded)).next()
+        {
+            found.push(arn.clone());
+            // Names are of ASCII: nothing of the same place is behind this.
+            let place = arn.rsplit_once(':').map_or(arn.as_str(), |(place, _)| place);
+            from = format!("{place}:\u{7f}");
+        }
+        found
+    }
+
     /// Up to `limit` subscriptions whose ARNs begin with `prefix` and that are wanted, behind
     /// `after`.
     pub(super) fn list_subscriptions(
@@ -289,7 +305,7 @@ impl Topics {
         }
         let put = SUBSCRIPTIONS.put(&document).map_err(error::of_kept)?;
         state.append_with(&home, &[put], notice)?;
-        let subscription = Arc::new(Subscription::new(document));
+        let subscription = Arc::new(known.changed(document));
         state.remove_subscription(&known);
         topic.remove(known.document().protocol, &known.document().endpoint);
         state.add_subscription(&topic, &subscription);

@@ -2,7 +2,7 @@
 //! defaults.
 //!
 //! `settings` lists every setting once; `layers` finds each one's value and origin; `file` reads
-//! the TOML file; `queues` reads the queues declared in it. This file turns the result into the
+//! the TOML file; `queues` and `topics` read what is declared in it. This file turns the result into the
 //! types that the rest of the program uses, and refuses what cannot be.
 
 mod exposure;
@@ -10,6 +10,7 @@ mod file;
 mod layers;
 mod queues;
 mod settings;
+mod topics;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -22,7 +23,7 @@ use millrace_journal::Durability;
 use millrace_process::{AddressError, listen_address};
 use millrace_push::network::{Network, NetworkError, NetworkPolicy, Private};
 use millrace_server::{Cors, TlsFiles};
-use millrace_services::{AccessKey, MetricsOptions, is_region};
+use millrace_services::{AccessKey, DeclaredTopic, MetricsOptions, is_region};
 
 use self::{file::File, layers::Layers};
 pub(crate) use self::{
@@ -72,6 +73,7 @@ pub(crate) struct Config {
     pub(crate) traces: millrace_otel::Options,
     /// Dead-letter queues before the queues that use them.
     pub(crate) queues: Vec<DeclaredQueue>,
+    pub(crate) topics: Vec<DeclaredTopic>,
     /// Warnings about the file: other users who can read or change its secrets.
     pub(crate) warnings: Vec<String>,
     /// Settings that `strict` gives another value than the configuration, one sentence each.
@@ -207,6 +209,7 @@ impl Config {
             },
             traces: traces(&layers)?,
             queues: queues::declared(file, &region, &account)?,
+            topics: topics::declared(file, &region, &account)?,
             warnings: Vec::new(),
             overruled: layers.overruled().to_vec(),
             listen,

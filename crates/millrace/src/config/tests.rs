@@ -217,6 +217,11 @@ fn mistakes_are_named_with_their_place() {
             "m.toml:3: max_receive_count: 1001 is not within 1 to 1000",
         ),
         ("[queues.a]\nfifo = true", "[queues.\"a.fifo\"]"),
+        ("[topics.a]\nfifo = true", "[topics.\"a.fifo\"]"),
+        ("[topics]\na = 1", "m.toml:2: a topic is a table: [topics.NAME]"),
+        ("[topics.a]\nsubscriptions = [1]", "m.toml:2: subscriptions is a list of tables"),
+        ("[[topics.a.subscriptions]]\nraw = true", "m.toml:1: a subscription has a queue or a url"),
+        ("[[topics.a.subscriptions]]\nqeue = 'q'", "did you mean queue?"),
         ("[queues.a]\ndead_letter_queue = 'b'", "need each other"),
         ("[queues.a]\ndelay_seconds = 1\nattributes = { DelaySeconds = 2 }", "is given twice"),
         (
@@ -440,6 +445,28 @@ fn queues_come_in_dependency_order() {
             ("FifoQueue".to_owned(), "true".to_owned()),
         ]
     );
+}
+
+#[test]
+fn topics_have_subscriptions() {
+    let config = from_file(
+        "[topics.\"orders.fifo\"]\ncontent_based_deduplication = true\ntags = { team = 'a' }\n\
+         [[topics.\"orders.fifo\".subscriptions]]\nqueue = 'bills.fifo'\nraw = true\n\
+         filter = '{\"kind\":[\"bill\"]}'\ndead_letter_queue = 'dead.fifo'\n\
+         [[topics.news.subscriptions]]\nurl = 'https://example.com/news'\n",
+    )
+    .unwrap();
+    let orders = config.topics.iter().find(|topic| topic.name == "orders.fifo").unwrap();
+    let names = |pairs: &[(String, String)]| -> Vec<String> {
+        pairs.iter().map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(names(&orders.attributes), ["ContentBasedDeduplication", "FifoTopic"]);
+    let bills = &orders.subscriptions[0];
+    assert_eq!(bills.endpoint, "arn:aws:sqs:us-east-1:000000000000:bills.fifo");
+    assert_eq!(names(&bills.attributes), ["FilterPolicy", "RawMessageDelivery", "RedrivePolicy"]);
+    assert!(bills.attributes[2].1.contains("arn:aws:sqs:us-east-1:000000000000:dead.fifo"));
+    let news = config.topics.iter().find(|topic| topic.name == "news").unwrap();
+    assert_eq!(news.subscriptions[0].protocol, "https");
 }
 
 #[test]
