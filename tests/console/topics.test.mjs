@@ -125,7 +125,7 @@ test("a queue is subscribed with its settings, and its deliveries and failures a
   await hasText(cell(row, "Delivered"), "1");
   assert.equal(JSON.parse((await received("lost")).Body).Message, "two");
 
-  await page.getByRole("button", { name: /^Unsubscribe/ }).click();
+  await page.getByRole("button", { name: "Unsubscribe target" }).click();
   await dialog.getByRole("button", { name: "Unsubscribe" }).click();
   await page.getByText("No subscriptions:").waitFor();
   assert.doesNotMatch(await sns("ListSubscriptionsByTopic", { TopicArn: topicArn("news") }), /<member>/);
