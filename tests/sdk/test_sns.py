@@ -529,6 +529,61 @@ def test_batches_that_are_refused(sns, topic, entries, code, text):
     assert refusal(sns.publish_batch, TopicArn=topic, PublishBatchRequestEntries=entries) == (code, 400, text)
 
 
+# Filter policies
+
+
+def test_policies_choose_messages(sns, topic, subscribed, messages):
+    by_attribute, _ = subscribed(topic, RawMessageDelivery="true", FilterPolicy='{"kind": ["a", {"prefix": "b"}]}')
+    body = {"FilterPolicyScope": "MessageBody", "FilterPolicy": '{"n": {"m": [{"numeric": [">", 5]}]}}'}
+    by_body, changed = subscribed(topic, RawMessageDelivery="true", **body)
+    everything, _ = subscribed(topic, RawMessageDelivery="true")
+
+    def publish(text, kind=None, **more):
+        attributes = {"kind": {"DataType": "String", "StringValue": kind}} if kind else {}
+        sns.publish(TopicArn=topic, Message=text, MessageAttributes=attributes, **more)
+
+    publish("1", "a")
+    publish("2", "bc")
+    publish("3", "c")
+    publish('{"n": {"m": 6}}')
+    publish('{"n": {"m": 5}}')
+    # Policies about the body see what the endpoint would get.
+    publish(json.dumps({"default": "x", "sqs": '{"n": {"m": 7}}'}), MessageStructure="json")
+
+    assert sorted(message["Body"] for message in messages(by_attribute, 2)) == ["1", "2"]
+    assert sorted(message["Body"] for message in messages(by_body, 2)) == ['{"n": {"m": 6}}', '{"n": {"m": 7}}']
+    messages(everything, 6)
+    request = {"SubscriptionArn": changed, "AttributeName": "FilterPolicy", "AttributeValue": "{}"}
+    sns.set_subscription_attributes(**request)
+    publish("4")
+    assert [message["Body"] for message in messages(by_body)] == ["4"]
+
+
+@pytest.mark.parametrize(
+    "scope, policy, text",
+    [
+        ("MessageAttributes", {"k": []}, "FilterPolicy: Empty arrays are not allowed"),
+        ("MessageAttributes", {"k": "v"}, 'FilterPolicy: "k" must be an object or an array'),
+        ("MessageBody", {"k": [{"wrong": 1}]}, "FilterPolicy: Unrecognized match type wrong"),
+        (
+            "MessageAttributes",
+            {"k": {"l": ["v"]}},
+            "Filter policy scope MessageAttributes does not support nested filter policy",
+        ),
+    ],
+)
+def test_policies_that_are_refused(sns, topic, subscribed, scope, policy, text):
+    policy = json.dumps(policy)
+    attributes = {"FilterPolicyScope": scope, "FilterPolicy": policy}
+    with pytest.raises(ClientError) as refused:
+        subscribed(topic, **attributes)
+    assert refused.value.response["Error"]["Message"].startswith(f"Invalid parameter: Attributes Reason: {text}")
+    _, subscription = subscribed(topic, FilterPolicyScope=scope)
+    request = {"SubscriptionArn": subscription, "AttributeName": "FilterPolicy", "AttributeValue": policy}
+    _, _, message = refusal(sns.set_subscription_attributes, **request)
+    assert message.startswith(f"Invalid parameter: {text}")
+
+
 # Failed deliveries
 
 

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_broker::{
-    BrokerError, KeptChange, KeptError, Kind, NewContent, Outgoing, SendTo, Shard, SharedQueue,
-    Ticket,
+    Attribute, BrokerError, KeptChange, KeptError, Kind, NewContent, Outgoing, SendTo, Shard,
+    SharedQueue, Ticket,
 };
 use millrace_core::{MessageId, QueueKey, md5, sha256_hex};
+use millrace_filters::AttributeKind;
 use millrace_wire::ApiError;
 
 use super::delivery::{Delivery, DeliveryKind};
@@ -20,7 +21,7 @@ use super::envelope::{Envelope, Notification, Sign};
 use super::error;
 use super::figures::{Figures, Outcome};
 use super::large;
-use super::message::Message;
+use super::message::{Message, Texts};
 use super::subscription::{Protocol, Subscription};
 use super::topic::Snapshot;
 use super::topics::Topics;
@@ -151,13 +152,46 @@ impl FanOut {
     }
 }
 
-/// The subscriptions that want a message. All do unless they have a filter policy.
+/// Calls `found` with the subscriptions that want a message, in their order.
 fn matching_subscriptions<'s>(
     topic: &'s Snapshot,
-    _message: &Message<'_>,
-    found: impl FnMut(&'s Arc<Subscription>),
+    message: &Message<'_>,
+    mut found: impl FnMut(&'s Arc<Subscription>),
 ) {
-    topic.subscriptions.iter().for_each(found);
+    if topic.filters.is_empty() {
+        return topic.subscriptions.iter().for_each(found);
+    }
+    let mut wanted = topic.unfiltered.to_vec();
+    match &message.texts {
+        Texts::Same(text) => {
+            topic.filters.matching(&for_filters(message, text), &mut wanted);
+        }
+        // Policies about the body look at what the endpoint would get.
+        Texts::ByProtocol(texts) => {
+            for (protocol, text) in Protocol::ALL.into_iter().zip(texts) {
+                let mut matching = Vec::new();
+                topic.filters.matching(&for_filters(message, text), &mut matching);
+                let is_of = |index: &u32| {
+                    let subscription = topic.subscriptions.get(*index as usize);
+                    subscription.is_some_and(|it| it.document().protocol == protocol)
+                };
+                wanted.extend(matching.into_iter().filter(is_of));
+            }
+        }
+    }
+    wanted.sort_unstable();
+    let wanted = wanted.iter().filter_map(|index| topic.subscriptions.get(*index as usize));
+    wanted.for_each(&mut found);
+}
+
+fn for_filters<'m>(message: &'m Message<'_>, text: &'m str) -> millrace_filters::Message<'m> {
+    let attribute = |it: &'m Attribute<'_>| millrace_filters::Attribute {
+        name: it.name,
+        kind: AttributeKind::of(it.data_type),
+        // Those of type Binary are not looked at.
+        value: str::from_utf8(it.value).unwrap_or_default(),
+    };
+    millrace_filters::Message::new(text, message.attributes.iter().map(attribute).collect())
 }
 
 /// Why a queue does not get a message.
@@ -471,8 +505,7 @@ impl Planned<'_> {
 }
 
 fn attribute_bytes(message: &Message<'_>) -> usize {
-    let size =
-        |it: &millrace_broker::Attribute<'_>| it.name.len() + it.data_type.len() + it.value.len();
+    let size = |it: &Attribute<'_>| it.name.len() + it.data_type.len() + it.value.len();
     message.attributes.iter().map(size).sum()
 }
 

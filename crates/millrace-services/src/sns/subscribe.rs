@@ -64,7 +64,11 @@ impl Sns {
             was_authenticated: is_confirmed,
             ends_by_signature_only: false,
         };
-        for (name, value) in &input.attributes {
+        // The scope first: it says what a filter policy may be.
+        let is_scope = |(name, _): &(&String, &String)| *name == "FilterPolicyScope";
+        let scope = input.attributes.iter().filter(is_scope);
+        let others = input.attributes.iter().filter(|it| !is_scope(it));
+        for (name, value) in scope.chain(others) {
             subscription::set(&mut document, topic.is_fifo(), (name, value), SetBy::Subscribe)?;
         }
         let given = document.clone();

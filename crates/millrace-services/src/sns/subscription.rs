@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use millrace_broker::Collection;
 use millrace_core::{Arn, QueueKey};
+use millrace_filters::{FilterPolicy, Scope};
 use millrace_wire::ApiError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,9 +15,7 @@ use serde_json::Value;
 use super::error;
 use super::topic_attributes::is_same_text;
 
-/// SNS: bytes of a filter policy.
-const FILTER_POLICY_BYTES: usize = 256 << 10;
-/// Bytes of the other attributes: their documents are small.
+/// Bytes of attributes but for filter policies, which have a limit of their own.
 const ATTRIBUTE_BYTES: usize = 32 << 10;
 
 /// The service in the keys of hidden queues, which carry deliveries by HTTP.
@@ -76,6 +75,7 @@ pub(super) struct Subscription {
     /// The queue that messages go to: the endpoint, or a hidden one.
     target: QueueKey,
     dead_letter: Option<QueueKey>,
+    filter: Option<FilterPolicy>,
     is_raw: bool,
     deliveries: Arc<Deliveries>,
 }
@@ -117,6 +117,7 @@ impl Subscription {
         Subscription {
             target: target.unwrap_or_else(|| hidden_queue(&document.arn)),
             dead_letter: document.attributes.get("RedrivePolicy").and_then(|it| dead_letter(it)),
+            filter: filter(&document),
             is_raw: document.attributes.get("RawMessageDelivery").is_some_and(|it| it == "true"),
             deliveries: Arc::default(),
             document,
@@ -142,6 +143,11 @@ impl Subscription {
 
     pub(super) fn dead_letter(&self) -> Option<&QueueKey> {
         self.dead_letter.as_ref()
+    }
+
+    /// The policy of the messages that it wants; none: all of them.
+    pub(super) fn filter(&self) -> Option<&FilterPolicy> {
+        self.filter.as_ref()
     }
 
     pub(super) fn is_raw(&self) -> bool {
@@ -235,9 +241,8 @@ pub(super) fn set(
     by: SetBy,
 ) -> Result<(), ApiError> {
     let is_http = document.protocol != Protocol::Sqs;
-    let limit = if name == "FilterPolicy" { FILTER_POLICY_BYTES } else { ATTRIBUTE_BYTES };
-    if value.len() > limit {
-        return Err(by.refusal(format_args!("{name}: it has more than {limit} bytes")));
+    if name != "FilterPolicy" && value.len() > ATTRIBUTE_BYTES {
+        return Err(by.refusal(format_args!("{name}: it has more than {ATTRIBUTE_BYTES} bytes")));
     }
     let stored = match name {
         "RawMessageDelivery" => match value.to_ascii_lowercase() {
@@ -248,17 +253,24 @@ pub(super) fn set(
                 )));
             }
         },
-        "FilterPolicyScope" if matches!(value, "MessageAttributes" | "MessageBody") => {
+        "FilterPolicyScope" => {
+            let Some(scope) = scope_named(value) else {
+                return Err(by.refusal(format_args!(
+                    "FilterPolicyScope: Invalid value [{value}]. Please use either MessageBody or \
+                     MessageAttributes"
+                )));
+            };
+            // A policy that is there has to suit it.
+            if let Some(policy) = document.attributes.get("FilterPolicy") {
+                check_filter_policy(policy, scope, by)?;
+            }
             Some(value.to_owned())
         }
-        "FilterPolicyScope" => {
-            return Err(by.refusal(format_args!(
-                "FilterPolicyScope: Invalid value [{value}]. Please use either MessageBody or \
-                 MessageAttributes"
-            )));
-        }
         "FilterPolicy" if is_empty_policy(value) => None,
-        "FilterPolicy" => checked_filter_policy(value, by)?,
+        "FilterPolicy" => {
+            check_filter_policy(value, scope_of(document), by)?;
+            Some(value.to_owned())
+        }
         "RedrivePolicy" if is_empty_policy(value) => None,
         "RedrivePolicy" => checked_redrive_policy(value, is_fifo, by)?,
         "DeliveryPolicy" if is_http && value.is_empty() => None,
@@ -295,10 +307,24 @@ pub(super) fn hidden_queue(arn: &str) -> QueueKey {
     QueueKey::hidden(HIDDEN_SERVICE, id)
 }
 
-fn checked_filter_policy(text: &str, by: SetBy) -> Result<Option<String>, ApiError> {
-    match parse(text) {
-        Ok(_) => Ok(Some(text.to_owned())),
-        Err(cause) => Err(failed_to_parse("FilterPolicy", &cause, by)),
+fn check_filter_policy(text: &str, scope: Scope, by: SetBy) -> Result<(), ApiError> {
+    match FilterPolicy::parse(text, scope) {
+        Ok(_) => Ok(()),
+        Err(cause) if cause.is_prefixed() => Err(by.refusal(format_args!("FilterPolicy: {cause}"))),
+        Err(cause) => Err(by.refusal(cause)),
+    }
+}
+
+fn scope_of(document: &SubscriptionDocument) -> Scope {
+    let name = document.attributes.get("FilterPolicyScope");
+    name.and_then(|name| scope_named(name)).unwrap_or_default()
+}
+
+fn scope_named(name: &str) -> Option<Scope> {
+    match name {
+        "MessageAttributes" => Some(Scope::MessageAttributes),
+        "MessageBody" => Some(Scope::MessageBody),
+        _ => None,
     }
 }
 
@@ -322,6 +348,18 @@ fn checked_redrive_policy(
              Topic.",
         )),
         _ => Ok(Some(text.to_owned())),
+    }
+}
+
+fn filter(document: &SubscriptionDocument) -> Option<FilterPolicy> {
+    let text = document.attributes.get("FilterPolicy")?;
+    match FilterPolicy::parse(text, scope_of(document)) {
+        Ok(policy) => Some(policy).filter(|policy| !policy.is_empty()),
+        Err(cause) => {
+            let subscription = &document.arn;
+            tracing::error!(subscription, %cause, "a filter policy cannot be read: all match");
+            None
+        }
     }
 }
 

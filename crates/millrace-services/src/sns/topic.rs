@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use millrace_broker::Collection;
+use millrace_filters::Filters;
 use serde::{Deserialize, Serialize};
 
 use super::subscription::{Protocol, Subscription, SubscriptionState};
@@ -57,6 +58,10 @@ pub(super) struct Snapshot {
     pub policy: Arc<Policy>,
     /// The confirmed ones.
     pub subscriptions: Box<[Arc<Subscription>]>,
+    /// The policies of those that have one, by index.
+    pub filters: Filters<u32>,
+    /// The indexes of the others, if there is any policy.
+    pub unfiltered: Box<[u32]>,
     pub pending: usize,
 }
 
@@ -162,7 +167,20 @@ impl Snapshot {
         let is_confirmed =
             |it: &&Arc<Subscription>| it.document().state == SubscriptionState::Confirmed;
         let subscriptions: Box<[_]> = inner.all().filter(is_confirmed).cloned().collect();
+        let mut filters = Filters::new();
+        let mut unfiltered = Vec::new();
+        for (index, subscription) in (0..).zip(&subscriptions) {
+            match subscription.filter() {
+                Some(policy) => filters.insert(index, policy.clone()),
+                None => unfiltered.push(index),
+            }
+        }
+        if filters.is_empty() {
+            unfiltered = Vec::new();
+        }
         Snapshot {
+            filters,
+            unfiltered: unfiltered.into(),
             settings: TopicSettings::of(&document),
             policy: Arc::new(Policy::parse(document.attributes.get("Policy").map(String::as_str))),
             pending: inner.all().count() - subscriptions.len(),
