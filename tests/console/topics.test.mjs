@@ -125,7 +125,7 @@ test("a queue is subscribed with its settings, and its deliveries and failures a
   await hasText(cell(row, "Delivered"), "1");
   assert.equal(JSON.parse((await received("lost")).Body).Message, "two");
 
-  await page.getByRole("button", { name: /^Unsubscribe/ }).click();
+  await page.getByRole("button", { name: "Unsubscribe target" }).click();
   await dialog.getByRole("button", { name: "Unsubscribe" }).click();
   await page.getByText("No subscriptions:").waitFor();
   assert.doesNotMatch(await sns("ListSubscriptionsByTopic", { TopicArn: topicArn("news") }), /<member>/);
@@ -162,6 +162,13 @@ test("a filter policy is tried on a message while it is written", onPage(async (
   await hasText(cell(rowOf(page, "tried"), "Filter"), /prefix[^]*on the message/);
   const stored = await attributesOf(subscription);
   assert.deepEqual([stored.FilterPolicy, stored.FilterPolicyScope], ['{"a":{"b":[{"prefix":"x"}]}}', "MessageBody"]);
+  for (const message of ['{"a":{"b":"abc"}}', '{"a":{"b":"xyz"}}']) {
+    await page.getByLabel("Message", { exact: true }).fill(message);
+    await page.getByRole("button", { name: "Publish" }).click();
+    await page.getByText(/^Message .* is published\.$/).waitFor();
+  }
+  assert.match((await received("tried")).Body, /xyz/);
+  await hasText(cell(rowOf(page, "tried"), "Delivered"), "1");
 
   await page.getByRole("button", { name: /^Edit/ }).click();
   await policy.fill("");

@@ -53,7 +53,7 @@ export function filterFields({ FilterPolicy = "", FilterPolicyScope = "MessageAt
     h("div", { class: "fields" },
       field("Filter policy", control, { wide: true, hint: "JSON. Empty: all messages." }),
       field("It looks at the", scope)),
-    h("fieldset", { class: "trial" }, h("legend", {}, "Try it"), field("Message to try", message), attributes.element, outcome));
+    h("fieldset", { class: "trial" }, h("legend", {}, "Try it"), h("div", { class: "fields" }, field("Message to try", message)), attributes.element, outcome));
   element.addEventListener("input", schedule);
   element.addEventListener("change", schedule);
   schedule();

@@ -85,6 +85,11 @@ export async function subscriptionAttributes(topic, arn) {
   return entriesOf(await sns("GetSubscriptionAttributes", { SubscriptionArn: arn }, topic));
 }
 
+/** An endpoint as people call it: a queue by its name. */
+export function endpointName({ protocol, endpoint }) {
+  return protocol === "sqs" ? endpoint.split(":").pop() : endpoint;
+}
+
 /** The queue that a redrive policy names: its ARN, or "". */
 export function deadLetterArn(policy) {
   try {

@@ -5,7 +5,7 @@ import { formDialog } from "./dialog.js";
 import { checkField, h } from "./dom.js";
 import { filterFields } from "./filter_policy.js";
 import { queuePicker } from "./queue_picker.js";
-import { deadLetterArn, sns, snsCommand, subscriptionAttributes } from "./sns.js";
+import { deadLetterArn, endpointName, sns, snsCommand, subscriptionAttributes } from "./sns.js";
 
 /** Fields for what a subscription may have, filled with its attributes. */
 export function settingFields(topic, attributes = {}) {
@@ -29,13 +29,14 @@ export function settingFields(topic, attributes = {}) {
 }
 
 /** Opens the form for a subscription as it is now. */
-export async function editDialog(topic, { arn, endpoint }, done) {
+export async function editDialog(topic, subscription, done) {
+  const { arn } = subscription;
   const attributes = await subscriptionAttributes(topic, arn);
   const fields = settingFields(topic, attributes);
   const before = { isRaw: attributes.RawMessageDelivery ?? "false", deadLetter: deadLetterArn(attributes.RedrivePolicy), policy: fields.policy(), scope: fields.scope() };
   const changes = () => changesOf(before, fields).map(([AttributeName, AttributeValue]) => ({ SubscriptionArn: arn, AttributeName, AttributeValue }));
   formDialog({
-    title: `Edit ${endpoint}`,
+    title: `Edit ${endpointName(subscription)}`,
     submit: "Save",
     large: true,
     content: fields.element,
@@ -64,13 +65,13 @@ function changesOf(before, fields) {
   return before.policy === "" || scope[1] === "MessageBody" ? [...changes, scope, ...set] : [...changes, ...set, scope];
 }
 
-export function unsubscribeDialog(topic, { arn, endpoint }, done) {
-  const input = { SubscriptionArn: arn };
+export function unsubscribeDialog(topic, subscription, done) {
+  const input = { SubscriptionArn: subscription.arn };
   formDialog({
     title: "Unsubscribe",
     submit: "Unsubscribe",
     danger: true,
-    content: h("p", {}, h("b", {}, endpoint), " gets no more messages from this topic."),
+    content: h("p", {}, h("b", {}, endpointName(subscription)), " gets no more messages from this topic."),
     command: () => snsCommand("Unsubscribe", input, topic),
     run: async () => {
       await sns("Unsubscribe", input, topic);

@@ -3,7 +3,7 @@
 import { errorNotice, keyOfArn, queuePath } from "./actions.js";
 import { h, panel, replace, setText } from "./dom.js";
 import { count, counted } from "./format.js";
-import { deadLetterArn, listSubscriptions } from "./sns.js";
+import { deadLetterArn, endpointName, listSubscriptions } from "./sns.js";
 import { confirmationDialog, subscribeDialog } from "./subscribe.js";
 import { editDialog, unsubscribeDialog } from "./subscription.js";
 import { dataTable } from "./table.js";
@@ -65,8 +65,8 @@ export function subscriptionPanel(topic, changed) {
       count(counts?.delivered), count(counts?.failed),
       // One that nobody has confirmed cannot be named.
       arn && h("div", { class: "buttons" },
-        h("button", { type: "button", class: "small", "aria-label": `Edit ${endpoint}`, onclick: () => edit(subscription) }, "Edit"),
-        h("button", { type: "button", class: "small danger", "aria-label": `Unsubscribe ${endpoint}`, onclick: () => unsubscribeDialog(topic, subscription, changed) }, "Unsubscribe")),
+        h("button", { type: "button", class: "small", "aria-label": `Edit ${endpointName(subscription)}`, onclick: () => edit(subscription) }, "Edit"),
+        h("button", { type: "button", class: "small danger", "aria-label": `Unsubscribe ${endpointName(subscription)}`, onclick: () => unsubscribeDialog(topic, subscription, changed) }, "Unsubscribe")),
     ]);
   };
   table.frame.hidden = true;

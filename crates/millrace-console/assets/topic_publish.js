@@ -50,7 +50,7 @@ export function publishPanel(topic, done) {
   });
   const form = h("form", {},
     h("div", { class: "fields" },
-      field("Subject (optional)", subject, { hint: "At most 99 characters; it begins with one of ASCII" }),
+      field("Subject (optional)", subject, { hint: "At most 99 characters, the first of them of ASCII" }),
       field(topic.isFifo ? "Message group" : "Message group (optional)", group, { hint: topic.isFifo ? "Order is kept within a group" : "Queues give groups fair turns" }),
       topic.isFifo && field("Deduplication id", deduplication, { hint: "The same id within 5 minutes is accepted once" })),
     messageField, checkField("A text for each protocol", isByProtocol), textFields,

@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn what_is_no_trial_is_refused() {
-        let large =
-            format!(r#"{{"policy":"","scope":"MessageBody","message":"{:1$}"}}"#, "", MAX_BYTES);
+        let message = "m".repeat(MAX_BYTES);
+        let large = json!({ "policy": "", "scope": "MessageBody", "message": message }).to_string();
         for body in ["", "[]", r#"{"policy":"","scope":"Body"}"#, large.as_str()] {
             assert_eq!(try_out(body.as_bytes()).unwrap_err().status, 400);
         }
