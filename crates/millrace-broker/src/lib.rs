@@ -67,7 +67,7 @@ pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
 pub use shard::{OpenShard, Shard};
 pub use shards::Shards;
-pub use view::{View, ViewError};
+pub use view::{View, ViewError, VisitRecord};
 
 pub use millrace_journal::{
     Pinned, Position, Purpose, ReadError, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US,

@@ -40,6 +40,9 @@ pub enum ViewError {
     Ended(Unavailable),
 }
 
+/// Called with position and bytes of each record.
+pub type VisitRecord<'a, E> = dyn FnMut(Position, &[u8]) -> Result<(), E> + 'a;
+
 /// See the module.
 pub struct View {
     name: &'static str,
@@ -84,10 +87,7 @@ impl View {
         let mut positions = Vec::with_capacity(1);
         let ticket = log.append_before_commit_here(reservation, &records, &mut positions);
         let position = positions.first().copied().unwrap_or_default();
-        if !log.commit_here() {
-            log.commit_elsewhere();
-        }
-        match block_on(self.common.commits.wait(ticket)) {
+        match self.commit(ticket) {
             Ok(()) => Ok(position),
             Err(reason @ Unavailable::NotSettled(_)) if log.ended().is_none() => {
                 overdue(&reason);
@@ -101,7 +101,7 @@ impl View {
     pub fn replay<E: From<ReadError>>(
         &self,
         after: Position,
-        visit: &mut dyn FnMut(Position, &[u8]) -> Result<(), E>,
+        visit: &mut VisitRecord<'_, E>,
     ) -> Result<(), E> {
         if self.latest.is_none_or(|latest| latest <= after) {
             return Ok(());
@@ -156,7 +156,7 @@ impl View {
         if self.remembered().is_none_or(|known| *known != *document) {
             let change = KeptChange::put(VIEWS, self.name, document);
             let ticket = self.kept.change(&[change], Purpose::Reclaim)?;
-            block_on(self.common.commits.wait(ticket))?;
+            self.commit(ticket)?;
         }
         *self.hold() = None;
         self.common.want_maintenance();
@@ -169,6 +169,14 @@ impl View {
         let own = self.hold();
         let from = own.as_ref().and_then(Hold::from).unwrap_or_else(|| self.common.log.tail());
         (self.common.holds.hold_from(from), from)
+    }
+
+    /// Commits on this thread, or waits for the one that does.
+    fn commit(&self, ticket: Ticket) -> Result<(), Unavailable> {
+        if !self.common.log.commit_here() {
+            self.common.log.commit_elsewhere();
+        }
+        block_on(self.common.commits.wait(ticket))
     }
 
     /// Waits until the journal knows, or knows that it never will.

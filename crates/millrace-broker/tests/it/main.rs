@@ -22,3 +22,4 @@ mod polls;
 mod shards;
 mod sources;
 mod support;
+mod views;
