@@ -54,6 +54,8 @@ const WAL_BYTES: i64 = 16 << 20;
 const READERS_KEPT: usize = 4;
 /// Free pages that are left in the file.
 const FREE_PAGES_KEPT: i64 = 4_096;
+/// Free pages that are given back at a time: what others wait for.
+const PAGES_PER_SHRINK: i64 = 32_768;
 
 pub(crate) struct Database {
     location: Location,
@@ -228,13 +230,14 @@ impl Writer {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives pages back to the file system once most of the file is free.
+    /// Gives some pages back to the file system if more than a quarter of the file is free.
     pub(crate) fn shrink(&mut self) -> rusqlite::Result<()> {
         let connection = self.connection();
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let (free, all) = (pragma("freelist_count")?, pragma("page_count")?);
-        if free > FREE_PAGES_KEPT && free > all / 2 {
-            let statement = format!("PRAGMA incremental_vacuum({})", free - FREE_PAGES_KEPT);
+        if free > FREE_PAGES_KEPT && free > all / 4 {
+            let count = (free - FREE_PAGES_KEPT).min(PAGES_PER_SHRINK);
+            let statement = format!("PRAGMA incremental_vacuum({count})");
             // Each step gives one page back.
             let mut vacuum = connection.prepare(&statement)?;
             let mut steps = vacuum.query([])?;
