@@ -1,8 +1,9 @@
-"""A server that takes SimpleDB's writes and checks their signatures, for `millrace bench sdb-csv`."""
+"""A server that takes SimpleDB's writes, finds them by one value and checks signatures, for `millrace bench sdb-csv`."""
 
 import base64
 import hashlib
 import hmac
+import re
 from urllib.parse import parse_qsl, quote
 
 from support.fake import FakeService
@@ -18,17 +19,22 @@ class FakeSimpleDb(FakeService):
         self.refused = []
         super().__init__()
 
-    def take(self, _method, _target, headers, body):
+    def take(self, method, _target, headers, body):
+        if method != "POST":
+            return 404, "text/plain", b"no metrics here"
+        self.found = 0
         status = self.act(dict(parse_qsl(body.decode())), headers["Host"])
-        return status, "text/xml", b"<Response/>"
+        return status, "text/xml", b"<Response>" + b"<Item></Item>" * self.found + b"</Response>"
 
     def act(self, parameters: dict, host: str) -> int:
         if parameters.pop("Signature", "") != signature(parameters, host):
             self.refused.append(parameters)
             return 403
-        action, domain = parameters["Action"], parameters["DomainName"]
+        action, domain = parameters["Action"], parameters.get("DomainName")
         self.actions.append(action)
         match action:
+            case "Select":
+                self.found = self.count(parameters["SelectExpression"])
             case "CreateDomain":
                 self.domains[domain] = {}
             case "DeleteDomain":
@@ -44,6 +50,12 @@ class FakeSimpleDb(FakeService):
             case _:
                 return 400
         return 200
+
+    def count(self, expression: str) -> int:
+        query = re.fullmatch(r"select \* from `(.+)` where `(.+)` = '(.+)' limit (\d+)", expression)
+        domain, name, value, limit = query.groups()
+        rows = self.domains[domain].values()
+        return min(int(limit), sum(row.get(name) == value for row in rows))
 
 
 def values(parameters: dict, front: str) -> dict:

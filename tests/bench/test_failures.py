@@ -9,6 +9,7 @@ import urllib.parse
 
 import pytest
 
+from support.fake import FakeService
 from support.process import running
 from support.proxy import Proxy
 from support.sdk import sdk_client
@@ -196,8 +197,16 @@ def test_a_write_that_is_refused_leaves_no_domain():
     assert fake.actions == ["CreateDomain", "PutAttributes", "DeleteDomain"]
 
 
-def test_a_server_without_simpledb_is_told_in_words_and_not_in_xml(endpoint):
-    outcome = bench("sdb-csv", "--scale", "0.001", "--sign", "key:secret", endpoint=endpoint, code=1)
+class WithoutSimpleDb(FakeService):
+    """A server of something else, which answers in XML."""
+
+    def take(self, *_):
+        return 400, "text/xml", b"<Response><Errors><Error><Code>InvalidAction</Code></Error></Errors></Response>"
+
+
+def test_a_server_without_simpledb_is_told_in_words_and_not_in_xml():
+    with contextlib.closing(WithoutSimpleDb()) as other:
+        outcome = bench("sdb-csv", "--scale", "0.001", endpoint=other.endpoint, code=1)
 
     assert "CreateDomain: status 400: " in outcome.err
     assert "<" not in outcome.err

@@ -12,6 +12,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
+from support.sdk import sdk_client
 from support.server import binary
 
 from .run import bench
@@ -303,9 +304,8 @@ def test_sdb_csv_writes_every_row_both_ways(tmp_path):
     log = tmp_path / "writes.hlog"
     fake = FakeSimpleDb()
     try:
-        outcome = bench(
-            "sdb-csv", *QUICK, "--trials", "1", "--sign", "key:secret", "--hdr", str(log), endpoint=fake.endpoint
-        )
+        flags = ["--trials", "1", "--connections", "1", "--sign", "key:secret", "--hdr", str(log)]
+        outcome = bench("sdb-csv", *QUICK, *flags, endpoint=fake.endpoint)
     finally:
         fake.close()
 
@@ -314,9 +314,41 @@ def test_sdb_csv_writes_every_row_both_ways(tmp_path):
     assert all(len(row) == 8 for row in single.values())
     assert fake.actions.count("PutAttributes") == 50
     assert fake.actions.count("BatchPutAttributes") == 2
+    assert fake.actions.count("Select") == 10
     assert not fake.refused
-    assert "Tag=sdb.single.1.send" in log.read_text() and "Tag=sdb.batch.1.send" in log.read_text()
-    assert outcome.metric("sdb.gain") > 0
+    assert "Tag=sdb.1.single.1.send" in log.read_text() and "Tag=sdb.1.batch.1.send" in log.read_text()
+    assert outcome.metric("sdb.1.gain") > 0
+    assert not any(metric["name"].endswith("syncs_per_put") for metric in outcome.report["metrics"])
+
+
+def test_sdb_csv_measures_millrace_in_both_ways_over_one_and_eight_connections(make_server):
+    server = make_server(durability="fsync")
+    outcome = bench("sdb-csv", *QUICK, "--rows", "200000", "--trials", "1", endpoint=server.endpoint)
+
+    figures = {metric["name"]: metric["value"] for metric in outcome.report["metrics"]}
+    for connections in (1, 8):
+        for way in ("single", "batch"):
+            front = f"sdb.{connections}.{way}."
+            rows = 1 if way == "single" else 25
+            assert figures[front + "rate"] == pytest.approx(figures[front + "puts"] * rows)
+            assert 0 < figures[front + "p50"] <= figures[front + "p99"]
+            # What a commit holds is made durable by one sync; the server's own commits come on top.
+            assert 0 < figures[front + "syncs_per_put"] < 3
+        assert figures[f"sdb.{connections}.gain"] > 0
+    assert figures["sdb.8.single.syncs_per_put"] < figures["sdb.1.single.syncs_per_put"]
+    assert 0 < figures["sdb.select.p50"] <= figures["sdb.select.p99"]
+    ratios = outcome.report["sections"][0]["tables"][1]["rows"]
+    assert [row[1] for row in ratios[-2:]] == ["8.4", "5.4"]
+    assert not sdk_client(server, service="sdb").list_domains().get("DomainNames"), "domains were left"
+
+
+def test_sdb_csv_over_a_delay_pays_it_once_a_request(endpoint):
+    flags = ["--trials", "1", "--connections", "1", "--delay", "20ms", "--rows", "50"]
+    outcome = bench("sdb-csv", "--json", *flags, endpoint=endpoint)
+
+    assert outcome.metric("sdb.1.single.p50") >= 20_000
+    assert outcome.metric("sdb.1.single.time") >= 50 * 0.02
+    assert outcome.metric("sdb.1.gain") > 5
 
 
 def test_the_page_is_well_formed_and_needs_nothing_else(endpoint, tmp_path):

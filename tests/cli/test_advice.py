@@ -2,10 +2,12 @@
 
 import contextlib
 import http.client
+import http.server
 import json
 import os
 import pty
 import subprocess
+import threading
 
 import pytest
 
@@ -31,7 +33,42 @@ def test_a_missing_queue_is_named_with_the_place_that_was_asked_and_where_it_is(
     theirs = millrace("peek", name, environment=keys, expect=1).stderr
     assert "account 111111111111" in theirs and "account 000000000000" in theirs
     nowhere = millrace("send", "no-such-queue", "x", expect=1).stderr
-    assert "millrace queue create no-such-queue" in nowhere
+    assert "millrace queue create no-such-queue" in nowhere and "did you mean" not in nowhere
+
+
+def test_a_mistyped_name_is_answered_with_the_queue_that_is_meant(millrace, new_name):
+    name = new_name("payments-of-the-north")
+    millrace("queue", "create", name)
+    mistyped = name.replace("payments", "payment")
+
+    for command in (["send", mistyped, "x"], ["queue", "show", mistyped], ["work", "--queue", mistyped, "--exec", "cat"]):
+        assert f"did you mean {name}?" in millrace(*command, expect=1).stderr, command
+    for command in ("queu", "recieve"):
+        assert "similar subcommand" in millrace(command, expect=2).stderr
+
+
+def test_pages_of_queues_that_never_end_are_an_error(millrace):
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            answer = json.dumps({"QueueUrls": ["http://a/000000000000/q"], "NextToken": "again"}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever).start()
+    try:
+        refused = millrace("queue", "list", endpoint=f"http://127.0.0.1:{server.server_port}", expect=1).stderr
+    finally:
+        server.shutdown()
+        server.server_close()
+
+    assert "repeats a NextToken" in refused
 
 
 def test_places_of_other_accounts_stay_theirs(make_server, millrace):
@@ -68,6 +105,9 @@ def test_a_wrong_scheme_or_authority_is_named(millrace, server, tmp_path):
             return millrace("queue", "list", endpoint=f"{host}:{port}", environment=environment, expect=1).stderr
 
         assert "must begin with https://" in advice("http://localhost")
+        assert "must begin with https://" in millrace("ready", endpoint=f"http://localhost:{port}", expect=1).stderr
+        worked = millrace("work", "--queue", "q", "--exec", "cat", endpoint=f"http://localhost:{port}", expect=1).stderr
+        assert "must begin with https://" in worked
         assert "AWS_CA_BUNDLE=" in advice("https://localhost")
         assert "other names" in advice("https://127.0.0.1", **trust)
         no_authority = {"AWS_CA_BUNDLE": str(key)}
@@ -163,6 +203,17 @@ def test_every_unknown_key_and_variable_is_named_at_once(millrace, tmp_path):
     variables = {"MILLRACE_LISTN": "x", "MILLRACE_DATTA": "y"}
     refused = millrace("config", "check", environment=variables, expect=2, endpoint=None).stderr
     assert all(name in refused for name in variables), refused
+
+
+def test_check_takes_dead_letter_queues_that_data_may_have_and_says_so(millrace, tmp_path):
+    config = tmp_path / "m.toml"
+    config.write_text('[queues.jobs]\ndead_letter_queue = "jobs-dead"\nmax_receive_count = 3\n')
+
+    checked = millrace("config", "check", "--config", str(config))
+    assert "a server can start" in checked.stdout
+    assert "jobs-dead" in checked.stderr and "only if its data have it" in checked.stderr
+    config.write_text(config.read_text().replace("jobs-dead", "jobs-dead.fifo"))
+    assert "RedrivePolicy" in millrace("config", "check", "--config", str(config), expect=2).stderr
 
 
 def test_strict_says_what_it_overrules(make_server, millrace, tmp_path):

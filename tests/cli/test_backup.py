@@ -76,7 +76,7 @@ def test_copy_is_for_its_owner_alone_and_a_server_opens_it(make_server, millrace
     millrace("send", "jobs", "second", endpoint=server.endpoint)
 
     assert "checked" in told
-    assert sorted(path.name for path in copy.iterdir()) == ["journal", "metrics"]
+    assert sorted(path.name for path in copy.iterdir()) == ["journal", "metrics", "tables"]
     for path in copy.rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
     assert millrace("journal", "check", "--data", str(copy)).stdout.endswith("sound\n")

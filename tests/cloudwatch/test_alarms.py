@@ -337,6 +337,17 @@ def test_alarms_of_an_earlier_version_are_taken_over(alone, sqs_alone, cloudwatc
     assert len(cloudwatch.describe_alarms()["MetricAlarms"]) == 2
 
 
+def test_a_server_that_cannot_take_over_alarms_does_not_start(alone):
+    """It would serve alarms that a later try takes for changes of what it knows."""
+    alone.stop()
+    file = alone.data / "metrics" / "alarms.log"
+    file.write_text("something else")
+    with pytest.raises(AssertionError, match=r"(?s)server exited 1:.*alarms\.log"):
+        alone.start()
+    file.unlink()
+    alone.start()
+
+
 def test_alarms_need_no_directory_of_metrics(alone, clock, sqs_alone, cloudwatch, alarm):
     """It may be left out of a copy: what alarms are is in the journal."""
     sqs_alone.create_queue(QueueName="pages")

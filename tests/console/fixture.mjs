@@ -78,6 +78,19 @@ export async function cloudwatch(action, input, region = "us-east-1") {
   return text && JSON.parse(text);
 }
 
+/** The answer of an action of SimpleDB, as XML. */
+export async function simpledb(action, input, region = "us-east-1") {
+  const response = await fetch(server.endpoint, {
+    method: "POST",
+    // Nobody checks the signature; it says which region is meant.
+    headers: { Authorization: `AWS4-HMAC-SHA256 Credential=any/20260101/${region}/sdb/aws4_request, SignedHeaders=host, Signature=0` },
+    body: new URLSearchParams({ Action: action, Version: "2009-04-15", ...input }),
+  });
+  const text = await response.text();
+  assert.equal(response.status, 200, text);
+  return text;
+}
+
 /** An alarm of a queue with waiting messages, but for what `changes` say. */
 export async function putAlarm(name, queue, changes = {}, region = undefined) {
   await cloudwatch("PutMetricAlarm", {

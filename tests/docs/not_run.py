@@ -36,10 +36,12 @@ NOT_RUN = {
             "millrace bench ab --endpoint http://127.0.0.1:4566 --versus http://127.0.0.1:9324",
             "millrace bench drain --https-endpoint https://127.0.0.1:4577 --insecure-tls",
             "millrace bench poll",
+            "millrace bench sdb-csv",
             "millrace bench sweep --operation pc --batch 10",
             "millrace bench rate --rate 1000,5000",
             "millrace bench http --endpoint http://127.0.0.1:8080/path",
         ],
+        "docs/compatibility/simpledb.md": ["python3 rows.py > rows.csv"],
     },
     "needs several hosts, or a service with an account": {
         "docs/backup.md": ["millrace backup /mnt/backup/2026-11-28 --endpoint https://queues.example.com"],
@@ -57,6 +59,9 @@ NOT_RUN = {
             "def test_a_message_comes_back_after_its_visibility_timeout(millrace, millrace_sqs):",
             'import { SQSClient } from "@aws-sdk/client-sqs";',
         ],
+    },
+    "run by tests/crash, on domains that are lost": {
+        "docs/troubleshooting.md": ["millrace journal accept-domains --data millrace-data"],
     },
     "changes the machine, or needs a container engine": {
         "docs/backup.md": ["systemctl stop millrace"],

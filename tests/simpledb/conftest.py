@@ -1,10 +1,7 @@
 """Domains for the tests of SimpleDB."""
 
-import os
-
 import pytest
 
-from conftest import COUNTER
 from support.sdk import sdk_client
 from support.simpledb import SimpleDb
 
@@ -22,9 +19,8 @@ def sdb(server):
 
 
 @pytest.fixture
-def domain(db):
-    """A new domain."""
-    name = f"domain_{os.getpid()}_{next(COUNTER)}"
-    db.create(name)
+def domain(db, new_name):
+    """A new domain, whose name has to be quoted in queries."""
+    name = db.create(new_name("domain"))
     yield name
     db.call("DeleteDomain", {"DomainName": name})

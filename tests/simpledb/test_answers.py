@@ -161,7 +161,7 @@ def test_exports_are_refused(server):
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
     exports = boto3.client("simpledbv2", endpoint_url=server.endpoint, **keys)
 
-    for call in (exports.list_exports, lambda: exports.start_domain_export(domainName="abc", s3Bucket="b")):
+    for call in (exports.list_exports, lambda: exports.start_domain_export(domainName="abc", s3Bucket="bucket")):
         with pytest.raises(ClientError) as refused:
             call()
         error = refused.value.response

@@ -83,7 +83,7 @@ def test_failed_message_is_released_and_received_again(iron, work, tmp_path, pee
 def test_message_is_held_by_touches_and_deleted_with_the_newest_reservation(iron, work, tmp_path):
     iron.fill("jobs", ["a"])
     command = "while [ ! -e go ]; do sleep 0.02; done"
-    flags = ["--peer", "ironmq", "--visibility-timeout", "4s", "--max-messages", "1"]
+    flags = ["--peer", "ironmq", "--visibility-timeout", "10s", "--max-messages", "1"]
     worker = work("jobs", *flags, "--exec", command, endpoint=iron.endpoint, env=ACCESS)
 
     eventually(lambda: iron.touches >= 1)

@@ -6,7 +6,7 @@ use millrace_process::{CompletionsFlags, ManFlags, print_completions, write_manu
 
 use crate::{
     ceiling, load, micro, node,
-    scenarios::{Flags, ab, drain, http, pc, poll, position, rate, sdb_csv, suite, sweep},
+    scenarios::{Flags, ab, drain, fanout, http, pc, poll, position, rate, sdb_csv, suite, sweep},
     targets,
 };
 
@@ -15,7 +15,7 @@ use crate::{
 #[error("{0}")]
 pub struct UsageError(pub(crate) String);
 
-/// Measures any endpoint of Amazon SQS, SimpleDB or IronMQ, and checks that every message came back.
+/// Measures any endpoint of Amazon SQS, SNS, SimpleDB or IronMQ, and checks that every message came back.
 #[derive(Debug, Parser)]
 #[command(name = "millrace-bench", version, arg_required_else_help = true)]
 pub struct Cli {
@@ -39,6 +39,8 @@ pub enum Command {
     Poll(Box<Flags<poll::Plan>>),
     /// Rows into SimpleDB, one by one and 25 at a time
     SdbCsv(Box<Flags<sdb_csv::Plan>>),
+    /// One topic of SNS and many queues, beside sending to each
+    Fanout(Box<Flags<fanout::Plan>>),
     /// How throughput grows with clients, processes or nodes
     Sweep(Box<Flags<sweep::Steps>>),
     /// Latency at a planned rate, or the highest rate that keeps an objective
@@ -77,6 +79,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Drain(flags) => drain::run(&flags),
         Command::Poll(flags) => poll::run(&flags),
         Command::SdbCsv(flags) => sdb_csv::run(&flags),
+        Command::Fanout(flags) => fanout::run(&flags),
         Command::Http(flags) => http::run(&flags),
         Command::Suite(flags) => suite::run(&flags),
         Command::Sweep(flags) => sweep::run(&flags),

@@ -135,7 +135,7 @@ impl Catalog {
     }
 
     /// Up to `limit` queues whose dead-letter queue is `target`, by key, after the one of the key
-    /// `after`.
+    /// `after`. Hidden ones are left out.
     pub fn dead_letter_sources(
         &self,
         target: &QueueKey,
@@ -143,7 +143,8 @@ impl Catalog {
         limit: usize,
     ) -> Vec<Arc<SharedQueue>> {
         let maps = self.maps();
-        maps.dead_letter_sources.of(target, after).take(limit).cloned().collect()
+        let sources = maps.dead_letter_sources.of(target, after);
+        sources.filter(|queue| !queue.key().is_hidden()).take(limit).cloned().collect()
     }
 
     /// Creates a queue in a shard. Changes memory and appends; what it returns may be told once the

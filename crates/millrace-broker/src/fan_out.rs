@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 
 use millrace_core::QueueId;
 use millrace_engine::record::Records;
-use millrace_journal::{Position, Purpose, Record, Ticket};
+use millrace_journal::{Position, Purpose, Record};
 use smallvec::SmallVec;
 
 use crate::append::journal_records;
@@ -15,6 +15,7 @@ use crate::message::{Accepted, Outgoing};
 use crate::queue::{SharedQueue, State};
 use crate::send::{Batch, batch_bytes};
 use crate::shard::Shard;
+use crate::tasks::Appended;
 
 /// Messages for one of the queues, which are of one shard. Each queue occurs once.
 #[derive(Clone, Copy)]
@@ -30,12 +31,13 @@ impl Shard {
     /// Accepts all messages for all queues and makes all changes, or none: if one of the queues is
     /// deleted, [`BrokerError::QueueDoesNotExist`]; if together they are larger than what may wait
     /// for a commit, [`millrace_journal::Unavailable::TooLarge`]. What is returned may be told
-    /// once the ticket is committed.
+    /// once the ticket is committed. A client's request waits for that with [`Shard::committed`];
+    /// a step of a task does not wait.
     pub fn begin_fan_out(
         &self,
         sends: &[SendTo<'_>],
         changes: &[KeptChange<'_>],
-    ) -> Result<(AcceptedByQueue, Option<Ticket>), KeptError> {
+    ) -> Result<(AcceptedByQueue, Option<Appended>), KeptError> {
         let message_bytes: usize = sends.iter().map(|send| batch_bytes(send.messages)).sum();
         let kept_bytes: usize = changes.iter().map(KeptChange::record_bytes).sum();
         let reservation = self
@@ -62,7 +64,7 @@ impl Shard {
         if records.is_empty() {
             // Repeats of sends whose commit may still be under way.
             let latest = states.iter().filter_map(|state| state.latest).max();
-            return Ok((accepted(batches), latest));
+            return Ok((accepted(batches), latest.map(|ticket| Appended { ticket, bytes: 0 })));
         }
         let mut positions: Vec<Position> = Vec::with_capacity(records.len());
         let ticket = self.log().append_before_commit_here(reservation, &records, &mut positions);
@@ -75,7 +77,8 @@ impl Shard {
             send.queue.arm(state);
         }
         pending.appended(left);
-        Ok((accepted(batches), Some(ticket)))
+        let bytes = message_bytes + kept_bytes;
+        Ok((accepted(batches), Some(Appended { ticket, bytes })))
     }
 }
 

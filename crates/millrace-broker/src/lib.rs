@@ -5,7 +5,7 @@
 //!  Shards ── threads, clock ──┬── Catalog: queues of all shards by name
 //!    └─ Shard: one journal    │      │
 //!         ├─ Kept             │   SharedQueue: what is done with one queue
-//!         ├─ MoveTasks        │      │
+//!         ├─ Tasks, MoveTasks │      │
 //!         └─ Truncation ──────┴── Common: the shard's journal, commit waits, keys
 //! ```
 //!
@@ -17,8 +17,8 @@
 //! Locks: in the order that ARCHITECTURE.md gives. None is held across an await.
 //!
 //! In reading order: [`Shards`] and [`Shard`], [`SharedQueue`], sends, receives, deletes, the
-//! [`Catalog`], [`Kept`] documents, [`View`]s, then what runs behind: what is due, waits for commits, waiters,
-//! timers, move tasks, maintenance.
+//! [`Catalog`], [`Kept`] documents, [`View`]s, then what runs behind: what is due, waits for
+//! commits, waiters, timers, tasks, maintenance.
 
 mod append;
 mod browse;
@@ -41,6 +41,7 @@ mod send;
 mod settle;
 mod shard;
 mod shards;
+mod tasks;
 #[cfg(test)]
 mod testing;
 mod timers;
@@ -67,6 +68,7 @@ pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
 pub use shard::{OpenShard, Shard};
 pub use shards::Shards;
+pub use tasks::{Appended, Step, TaskKind};
 pub use view::{View, ViewError, VisitRecord};
 
 pub use millrace_journal::{

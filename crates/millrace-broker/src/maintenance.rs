@@ -1,4 +1,4 @@
-//! The work behind the requests: move tasks, logs, and what queues held that are gone; and what
+//! The work behind the requests: tasks, logs, and what queues held that are gone; and what
 //! calls the thread that does it for all shards.
 
 mod relocate;
@@ -73,7 +73,7 @@ impl Maintenance {
         self.unneeded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A move task wants to go on now, or time has passed at once.
+    /// A task wants to go on now, or time has passed at once.
     pub(crate) fn hurry(&self) {
         self.sleep_state().is_urgent = true;
         self.changed.notify_all();

@@ -7,16 +7,19 @@ mod run;
 mod tasks;
 
 use millrace_core::{MessageId, QueueKey, may_take};
-use millrace_engine::MOVE_TASKS;
 use millrace_journal::{Purpose, Ticket};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::error::BrokerError;
-use crate::kept::KeptChange;
+use crate::kept::Collection;
 use crate::queue::SharedQueue;
 use tasks::Entry;
 pub use tasks::MoveTasks;
+
+/// Where tasks are kept, by id.
+const MOVE_TASKS: Collection<MoveTask> =
+    Collection::new(millrace_engine::MOVE_TASKS, |task| task.id.clone());
 
 /// SQS: tasks of one account that may run at a time. All accounts together have a tenth more.
 const RUNNING_AT_A_TIME: usize = 100;
@@ -111,8 +114,6 @@ impl MoveTasks {
             self.catalog.queue_by_key(&start.source).ok_or(BrokerError::QueueDoesNotExist)?;
         source.catch_up().await;
         let (id, ticket) = self.begin(start, &source)?;
-        // Before the wait, which a client that leaves cuts short.
-        self.common.maintenance.hurry();
         self.common.committed(Some(ticket)).await?;
         Ok(id)
     }
@@ -182,10 +183,10 @@ impl MoveTasks {
             started_ms: now.0,
             failure: None,
         };
-        let (id, json) = (task.id.clone(), json(&task)?);
+        let id = task.id.clone();
         let forgotten = tasks.forgotten_for(source.arn());
-        let mut changes = vec![KeptChange::put(MOVE_TASKS, &id, &json)];
-        changes.extend(forgotten.iter().map(|id| KeptChange::delete(MOVE_TASKS, id)));
+        let mut changes = vec![MOVE_TASKS.put(&task).map_err(BrokerError::from)?];
+        changes.extend(forgotten.iter().map(|id| MOVE_TASKS.delete(id)));
         let ticket = self.kept.change(&changes, Purpose::Store).map_err(BrokerError::from)?;
         tasks.add(Entry::new(task, now));
         Ok((id, ticket))
@@ -197,8 +198,7 @@ impl MoveTasks {
         task: MoveTask,
         purpose: Purpose,
     ) -> Result<Ticket, BrokerError> {
-        let json = json(&task)?;
-        let ticket = self.kept.change(&[KeptChange::put(MOVE_TASKS, &task.id, &json)], purpose)?;
+        let ticket = self.kept.change(&[MOVE_TASKS.put(&task)?], purpose)?;
         entry.task = task;
         Ok(ticket)
     }
@@ -210,16 +210,12 @@ impl MoveTasks {
         tasks.forget_ended(|task| {
             self.catalog.queue_by_arn(&task.source).is_some_and(|source| task.is_of(&source))
         });
-        let kept = self.kept.scan(MOVE_TASKS, "", None, usize::MAX);
+        let kept = self.kept.scan(MOVE_TASKS.name(), "", None, usize::MAX);
         let gone = kept.iter().filter(|(id, _)| !tasks.has(id));
-        let deleted: Vec<_> = gone.map(|(id, _)| KeptChange::delete(MOVE_TASKS, id)).collect();
+        let deleted: Vec<_> = gone.map(|(id, _)| MOVE_TASKS.delete(id)).collect();
         for deleted in deleted.chunks(FORGOTTEN_AT_A_TIME) {
             self.kept.change(deleted, Purpose::Reclaim)?;
         }
         Ok(())
     }
-}
-
-fn json(task: &MoveTask) -> Result<Vec<u8>, BrokerError> {
-    serde_json::to_vec(task).map_err(|error| BrokerError::Internal(format!("move task: {error}")))
 }

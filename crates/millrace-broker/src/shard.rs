@@ -20,6 +20,7 @@ use crate::kept::Kept;
 use crate::maintenance::{Maintenance, Truncation};
 use crate::move_task::MoveTasks;
 use crate::queue::{SharedQueue, new_definition};
+use crate::tasks::{TaskKind, Tasks};
 use crate::timers::Timers;
 use crate::view::View;
 
@@ -49,6 +50,7 @@ pub struct Shard {
     catalog: Arc<Catalog>,
     kept: Arc<Kept>,
     move_tasks: Arc<MoveTasks>,
+    tasks: Tasks,
     truncation: Truncation,
     /// The latest record of each view before this run.
     views: BTreeMap<String, u64>,
@@ -98,6 +100,8 @@ impl Shard {
         let kept = Arc::new(Kept::new(common.log.clone(), replayed.kept));
         let move_tasks = MoveTasks::new(common.clone(), catalog.clone(), kept.clone())?;
         let move_tasks = Arc::new(move_tasks);
+        let tasks = Tasks::new(&common);
+        tasks.add(&kept, move_tasks.clone());
         catalog.add(&queues)?;
         common.watch_poison();
         for queue in queues {
@@ -109,7 +113,8 @@ impl Shard {
             (kept.clone(), move_tasks.clone()),
             secret,
         );
-        Ok(Shard { truncation, common, catalog, kept, move_tasks, views: replayed.views })
+        let views = replayed.views;
+        Ok(Shard { truncation, common, catalog, kept, move_tasks, tasks, views })
     }
 
     pub fn id(&self) -> ShardId {
@@ -144,6 +149,12 @@ impl Shard {
         &self.move_tasks
     }
 
+    /// Runs tasks of a kind from now on, those of earlier runs of the server included. Their
+    /// documents are to be in this journal.
+    pub fn run_tasks_of(&self, kind: Arc<dyn TaskKind>) {
+        self.tasks.add(&self.kept, kind);
+    }
+
     /// Every queue in this journal, by id, hidden ones included.
     pub fn queues(&self) -> Vec<Arc<SharedQueue>> {
         self.catalog.of_shard(self.id())
@@ -170,16 +181,16 @@ impl Shard {
         self.common.committed(ticket).await
     }
 
-    /// Does a piece of the work behind: move tasks, then the log. Returns how soon to come back
+    /// Does a piece of the work behind: tasks, then the log. Returns how soon to come back
     /// even if nothing calls.
     pub(crate) fn maintain(&self) -> Duration {
-        let tasks = self.run_move_tasks();
+        let tasks = self.run_tasks();
         let log = self.look_after_log();
         tasks.map_or(log, |tasks| log.min(tasks))
     }
 
-    pub(crate) fn run_move_tasks(&self) -> Option<Duration> {
-        self.move_tasks.run()
+    pub(crate) fn run_tasks(&self) -> Option<Duration> {
+        self.tasks.run(self, self.common.now())
     }
 
     pub(crate) fn is_maintenance_wanted(&self) -> bool {

@@ -175,6 +175,22 @@ impl Shards {
         self.shard(HOME).ok_or(Unavailable::Closed.into())
     }
 
+    /// Returns true if every journal takes changes and commits them in time.
+    pub fn take_changes(&self) -> bool {
+        self.open
+            .load()
+            .iter()
+            .all(|shard| shard.log().ended().is_none() && !shard.log().is_stalled())
+    }
+
+    /// Ends waits for commits that take too long, in all journals. Returns the pause before the
+    /// next call. Call it from threads that do not wait for a disk.
+    pub fn end_overdue_waits(&self) -> Duration {
+        let shards = self.open.load();
+        shards.iter().for_each(|shard| shard.log().end_overdue_waits());
+        shards.iter().map(|shard| shard.log().overdue_pause()).min().unwrap_or(PAUSE)
+    }
+
     /// Creates a queue unless there is one of that name. Resolves after the commit.
     pub async fn create_queue(&self, new: &NewQueue) -> Result<Creation, BrokerError> {
         self.home()?.create_queue(new).await
@@ -228,7 +244,7 @@ impl Shards {
         self.process.timers.next()
     }
 
-    /// Does a piece of the work behind: of each shard, move tasks, then the log. Returns how soon
+    /// Does a piece of the work behind: of each shard, tasks, then the log. Returns how soon
     /// to come back even if nothing calls.
     pub fn maintain(&self) -> Duration {
         self.process.maintenance.free_unneeded();
@@ -236,7 +252,7 @@ impl Shards {
         pauses.min().unwrap_or(PAUSE)
     }
 
-    /// Does the work behind until closed. Move tasks may be due hundreds of times a second; a look
+    /// Does the work behind until closed. Tasks may be due hundreds of times a second; a look
     /// at a log, which goes over all its queues, is not.
     fn run_maintenance(&self) {
         let in_a = |pause: Duration| Instant::now() + pause;
@@ -266,7 +282,7 @@ impl Shards {
                 }
                 Wake::Due => {}
             }
-            tasks_due = shards.iter().filter_map(|shard| shard.run_move_tasks()).min().map(in_a);
+            tasks_due = shards.iter().filter_map(|shard| shard.run_tasks()).min().map(in_a);
             for shard in &shards {
                 let due = logs_due.entry(shard.id()).or_insert_with(Instant::now);
                 if *due <= Instant::now() {

@@ -1,10 +1,11 @@
-//! A view of the journal: kept elsewhere, made from records of its own, which mean nothing here.
+//! A view of the journal: data outside it, such as a database, that is built from records of its
+//! own. The broker does not interpret these records.
 //!
-//! The view is one thread's. What it appends is committed when it goes on, and the journal keeps
-//! its records until it says that it holds them durably itself. They are never appended again.
-//! What the journal is to remember of the view is a kept document.
+//! One thread uses a view. An append returns after its commit. The journal keeps the records until
+//! the view says that it has stored them durably itself, and never relocates them. A kept document
+//! records the state of the view.
 //!
-//! All methods may block: they are not for tasks.
+//! All methods may block: do not call them in async code.
 
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -25,22 +26,23 @@ use crate::error::BrokerError;
 use crate::holds::Hold;
 use crate::kept::{Kept, KeptChange, VIEWS};
 
-/// Between two looks at a commit for which clients wait no longer.
+/// Pause between two checks of a commit that clients no longer wait for.
 const OVERDUE_PAUSE: Duration = Duration::from_millis(20);
 
-/// What becomes of an append of a view.
+/// Error of an append.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ViewError {
-    /// Certainly not appended; it may be later.
+    /// Nothing was appended. A later attempt may succeed.
     #[error("journal: {0}")]
     Refused(Unavailable),
-    /// Perhaps appended; nothing further is until the journal is opened again.
+    /// It is not known whether the record was appended. The journal takes no more records until it
+    /// is opened again.
     #[error("journal: {0}")]
     Ended(Unavailable),
 }
 
-/// Called with position and bytes of each record.
+/// Callback with the position and the bytes of each record.
 pub type VisitRecord<'a, E> = dyn FnMut(Position, &[u8]) -> Result<(), E> + 'a;
 
 /// See the module.
@@ -57,8 +59,8 @@ pub struct View {
 }
 
 impl View {
-    /// To be made before anything can be dropped from the journal: it is kept as it is until
-    /// [`View::remember`].
+    /// Must be called before the journal can be shortened. From then on the journal keeps the
+    /// view's records until [`View::remember`].
     pub(crate) fn new(
         name: &'static str,
         common: Arc<Common>,
@@ -66,7 +68,9 @@ impl View {
         end: Position,
         latest: Option<Position>,
     ) -> View {
-        let hold = Mutex::new(Some(common.holds.hold_from(Position(0))));
+        // A view without a document has no records, so there is nothing to keep.
+        let is_used = latest.is_some() || kept.get(VIEWS, name).is_some();
+        let hold = Mutex::new(is_used.then(|| common.holds.hold_from(Position(0))));
         View { name, common, kept, end, latest, hold }
     }
 
@@ -145,13 +149,13 @@ impl View {
         self.common.log.tail()
     }
 
-    /// What was last remembered.
+    /// The stored document.
     pub fn remembered(&self) -> Option<Arc<[u8]>> {
         self.kept.get(VIEWS, self.name).map(|document| document.bytes)
     }
 
-    /// Remembers this, and waits for the commit. The view holds all that it has appended durably
-    /// itself: the journal need not keep it any more.
+    /// Stores the document and waits for its commit. The caller states that the view has durably
+    /// stored all its records, so the journal no longer keeps them.
     pub fn remember(&self, document: &[u8]) -> Result<(), BrokerError> {
         if self.remembered().is_none_or(|known| *known != *document) {
             let change = KeptChange::put(VIEWS, self.name, document);
@@ -163,8 +167,8 @@ impl View {
         Ok(())
     }
 
-    /// Keeps from now on what a copy of the view needs that is made after this call. Returns also
-    /// up to where the copy is known to hold everything.
+    /// Keeps the records that a copy of the view may still need if the copy is made after this
+    /// call. Also returns the position up to which such a copy is complete.
     pub fn hold_for_copy(&self) -> (Hold, Position) {
         let own = self.hold();
         let from = own.as_ref().and_then(Hold::from).unwrap_or_else(|| self.common.log.tail());
@@ -179,7 +183,7 @@ impl View {
         block_on(self.common.commits.wait(ticket))
     }
 
-    /// Waits until the journal knows, or knows that it never will.
+    /// Waits for the outcome, however long it takes.
     fn wait_on(&self, ticket: Ticket) -> Result<(), ViewError> {
         loop {
             match self.common.log.outcome(ticket) {

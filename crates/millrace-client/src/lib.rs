@@ -15,6 +15,7 @@ mod retry;
 
 pub mod iron;
 pub mod lines;
+pub mod sdb;
 pub mod sqs;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -13,17 +13,21 @@ export class ActionError extends Error {
   }
 }
 
-/** Calls `service` ("sqs" or "cloudwatch"); resolves to the answer's members. */
+/**
+ * Calls `service` ("sqs", "cloudwatch" or "simpledb"); resolves to the answer's members. SimpleDB takes a form and
+ * answers with XML: see simpledb.js.
+ */
 export async function call(service, action, input, { region = data.region, account = data.account, signal } = {}) {
   return post(`/api/call/${service}/${action}?${new URLSearchParams({ region, account })}`, input, signal);
 }
 
-/** Posts to a path of the console's own, with the session's token. */
+/** Posts JSON, or a form if the input is one, to a path of the console's own, with the session's token. */
 export async function post(path, input, signal) {
+  const isForm = input instanceof URLSearchParams;
   const send = () => ask(path, {
     method: "POST",
-    headers: { "Content-Type": "application/json", "X-CSRF-Token": data.token },
-    body: JSON.stringify(input),
+    headers: { "Content-Type": isForm ? "application/x-www-form-urlencoded" : "application/json", "X-CSRF-Token": data.token },
+    body: isForm ? String(input) : JSON.stringify(input),
     signal,
   });
   let response = await send();
@@ -59,13 +63,20 @@ async function answerOf(response) {
   const text = await response.text();
   let answer = {};
   try {
-    answer = text ? JSON.parse(text) : {};
+    answer = response.headers.get("Content-Type")?.startsWith("text/xml") ? xmlAnswer(text, response.ok) : text ? JSON.parse(text) : {};
   } catch {
     answer = { message: text };
   }
   if (response.ok) return answer;
   const type = (answer.__type ?? "").split("#").pop();
   throw new ActionError(response.status, type, answer.message ?? answer.Message ?? `HTTP ${response.status}`);
+}
+
+/** An answer in XML as a document, an error as those in JSON are. */
+function xmlAnswer(text, isOk) {
+  const answer = new DOMParser().parseFromString(text, "text/xml");
+  const textOf = (tag) => answer.querySelector(tag)?.textContent;
+  return isOk ? answer : { __type: textOf("Code"), message: textOf("Message") };
 }
 
 async function typeOf(response) {

@@ -67,7 +67,8 @@ function isOut(control) {
   return ["BUTTON", "FIELDSET"].includes(control.tagName) || control.matches(".with-unit > :not(:first-child)") || control.closest("[hidden]") !== null;
 }
 
-function say(control, reason) {
+/** Says at a field why it is wrong; "" takes it back. */
+export function say(control, reason) {
   const place = control.closest(".field, .attribute")?.querySelector(".error");
   // Several controls may share a place: one that is right takes nothing back that another has said.
   if (!place || (reason === "" && place.owner && place.owner !== control)) return;

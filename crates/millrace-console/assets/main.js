@@ -3,6 +3,8 @@
 import { data, toast } from "./actions.js";
 import { startKeyboard } from "./keyboard.js";
 import { show as alarms } from "./alarms.js";
+import { show as domain } from "./domain.js";
+import { show as domains } from "./domains.js";
 import { show as login } from "./login.js";
 import { show as metrics } from "./metrics.js";
 import { show as missing } from "./missing.js";
@@ -13,7 +15,7 @@ import { show as server } from "./server.js";
 import { logOut, startSession } from "./session.js";
 import { startTyped } from "./typed.js";
 
-const PAGES = { alarms, login, metrics, missing, overview, queue, queues, server };
+const PAGES = { alarms, domain, domains, login, metrics, missing, overview, queue, queues, server };
 const THEMES = ["auto", "light", "dark"];
 const THEME_NAMES = { auto: "as the system", light: "light", dark: "dark" };
 

@@ -40,6 +40,9 @@ const ASSETS: &[Asset] = assets! {
     "cloudwatch.js": JS,
     "dialog.js": JS,
     "dom.js": JS,
+    "domain.js": JS,
+    "domain_item.js": JS,
+    "domains.js": JS,
     "form.js": JS,
     "format.js": JS,
     "json.js": JS,
@@ -66,6 +69,7 @@ const ASSETS: &[Asset] = assets! {
     "queues.js": JS,
     "server.js": JS,
     "session.js": JS,
+    "simpledb.js": JS,
     "table.js": JS,
     "typed.js": JS,
 };

@@ -2,18 +2,20 @@
 //!
 //! ```text
 //! GET  /, /queues, /queues/{region}/{account}/{name}[/{tab}], /metrics, /alarms, /server,
-//!      /login                  pages
+//!      /domains[/{region}/{account}/{name}], /login     pages
 //! GET  /assets/{version}/{file}, /favicon.ico
 //! GET  /events?view=…          server-sent events
 //! GET  /api/snapshot?view=…    the same once, for browsers that cannot hold a stream
 //! GET  /api/session            the token, and who it is for
-//! GET  /api/places[?having=alarms]   regions and accounts, of series or of alarms
+//! GET  /api/places[?having=alarms|domains]   regions and accounts, of series or of these
 //! GET  /api/browse, /api/message
 //! POST /api/states, /api/handles    of messages that a page shows
-//! POST /api/call/{service}/{action}?region=…&account=…     an action, as AWS JSON 1.0
+//! POST /api/call/{service}/{action}?region=…&account=…     an action, as AWS JSON 1.0;
+//!                                                        of SimpleDB, as a form
 //! POST /api/login, /api/logout
 //! ```
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,6 +29,7 @@ use serde_json::{Value, json};
 
 use crate::chosen::Chosen;
 use crate::guard::{self, Hosts, SECURITY_HEADERS};
+use crate::html::segment;
 use crate::live::Live;
 use crate::page::{Frame, Page, Theme};
 use crate::session::{self, LoginError, Session, Sessions};
@@ -69,6 +72,29 @@ pub struct Console {
 struct Login {
     access_key: String,
     secret_key: String,
+}
+
+/// An action of a service, in the form that its protocol has.
+struct Action<'a> {
+    /// Empty if the body names the action.
+    target: String,
+    content_type: &'static str,
+    body: Cow<'a, [u8]>,
+}
+
+impl<'a> Action<'a> {
+    fn of_json(target: String, request: &Request<'a>) -> Action<'a> {
+        let content_type = "application/x-amz-json-1.0";
+        Action { target, content_type, body: request.body.into() }
+    }
+
+    /// The request's body is a form without action and version.
+    fn of_simpledb(action: &str, request: &Request<'a>) -> Action<'a> {
+        let mut body = format!("Action={}&Version=2009-04-15&", segment(action)).into_bytes();
+        body.extend_from_slice(request.body);
+        let content_type = "application/x-www-form-urlencoded";
+        Action { target: String::new(), content_type, body: body.into() }
+    }
 }
 
 impl Console {
@@ -247,12 +273,13 @@ impl Console {
         Ok(json_response(200, &self.live.snapshot(&view).await))
     }
 
-    /// Where the viewer's alarms are, or with what is measured; CloudWatch's actions each know one
-    /// region and account.
+    /// The places of the viewer's alarms or domains, or of what is measured: actions of CloudWatch and
+    /// SimpleDB each know one region and account.
     async fn places(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
         let parameters = Parameters::parse(request.query, b"")?;
         let scopes = match parameters.get("having") {
             Some("alarms") => self.services.scopes_of_alarms(),
+            Some("domains") => self.services.scopes_of_domains().await?,
             _ => self.services.scopes_of_metrics().await?,
         };
         let mine = session.viewer.account.as_ref();
@@ -321,16 +348,28 @@ impl Console {
         if !session::has_token(request, session) {
             return Ok(wrong_token());
         }
-        let target = match action.split_once('/') {
-            Some(("sqs", action)) => format!("AmazonSQS.{action}"),
-            Some(("cloudwatch", action)) => format!("GraniteServiceVersion20100801.{action}"),
+        let Some((service, name)) = action.split_once('/') else { return Ok(not_found()) };
+        let action = match service {
+            "sqs" => Action::of_json(format!("AmazonSQS.{name}"), request),
+            "cloudwatch" => {
+                Action::of_json(format!("GraniteServiceVersion20100801.{name}"), request)
+            }
+            "simpledb" => Action::of_simpledb(name, request),
             _ => return Ok(not_found()),
         };
         let parameters = Parameters::parse(request.query, b"")?;
         let region = parameters.get("region").unwrap_or(&self.options.region);
+        let wanted = parameters.get("account");
         let account = match &session.viewer.account {
+            // A queue's URL says whose it is; without one, the action would be on what is the
+            // viewer's own and has the same name.
+            Some(mine) if service != "sqs" && wanted.is_some_and(|wanted| wanted != mine) => {
+                return Err(ApiError::access_denied(format!(
+                    "Your access key is of account {mine}, and this is of another."
+                )));
+            }
             Some(mine) => mine,
-            None => parameters.get("account").unwrap_or(&self.options.account),
+            None => wanted.unwrap_or(&self.options.account),
         };
         // The services take a caller's account for one that a signature or the configuration gave.
         if !is_account(account) {
@@ -339,13 +378,15 @@ impl Console {
         let host = self.options.endpoint.split("://").nth(1).unwrap_or_default();
         let headers = [
             Header::new("host", host),
-            Header::new("x-amz-target", &target),
-            Header::new("content-type", "application/x-amz-json-1.0"),
+            Header::new("content-type", action.content_type),
+            Header::new("x-amz-target", &action.target),
         ];
+        // SimpleDB's protocol has no header for its actions.
+        let headers = if action.target.is_empty() { &headers[..2] } else { &headers[..] };
         let inner = Request {
             peer: request.peer,
             is_tls: self.options.endpoint.starts_with("https:"),
-            ..Request::post(&headers, request.body)
+            ..Request::post(headers, &action.body)
         };
         let access_key = session.viewer.access_key.as_deref();
         let principal = self.services.principal(access_key, account)?;
@@ -403,7 +444,7 @@ fn log_in_first(request: &Request<'_>) -> Response {
         next = format!("{next}?{}", request.query);
     }
     let mut response = Response::new(303, "", "");
-    response.headers.push(("Location", format!("/login?next={}", crate::html::segment(&next))));
+    response.headers.push(("Location", format!("/login?next={}", segment(&next))));
     response
 }
 
@@ -417,7 +458,12 @@ fn part_of(page: &Page, query: &str) -> Option<Part> {
         }
         Page::Queue(key, _) => Some(Part::Queue(key.clone())),
         Page::Server => Some(Part::Server),
-        Page::Metrics | Page::Alarms | Page::Login | Page::Missing => None,
+        Page::Domains
+        | Page::Domain { .. }
+        | Page::Metrics
+        | Page::Alarms
+        | Page::Login
+        | Page::Missing => None,
     }
 }
 

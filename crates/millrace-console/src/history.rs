@@ -155,22 +155,23 @@ impl Histories {
 }
 
 impl History {
-    /// Points of the minutes in which there is none of a second: at the end of each, and at the
-    /// beginning of the first.
+    /// Points of the time that nobody watched: at the end of each minute in which there is no point
+    /// of a second, and at the beginning of the first minute if no second is that old. So one second
+    /// that was watched joins the time before it, however short that was: it is not a dot.
     fn unwatched(&self) -> impl Iterator<Item = (u64, [f64; 3], [f64; 3])> {
-        let is_unwatched = |minute: &&Minute| {
-            let within =
-                |point: &Point| point.time_ms > minute.begin.0 && point.time_ms < minute.end.0;
-            minute.end > minute.begin && !self.points.iter().any(within)
-        };
-        let mut is_first = true;
-        self.minutes.iter().filter(is_unwatched).flat_map(move |minute| {
-            let begins = std::mem::take(&mut is_first).then_some(minute.begin.0);
+        let known = self.minutes.iter().filter(|minute| minute.end > minute.begin);
+        known.enumerate().flat_map(|(index, minute)| {
+            let is_watched = |from_ms: u64, to_ms: u64| {
+                self.points.iter().any(|point| point.time_ms > from_ms && point.time_ms < to_ms)
+            };
+            let is_begun = index > 0 || is_watched(0, minute.begin.0 + 1);
+            let is_ended = is_watched(minute.begin.0, minute.end.0);
+            let begin = (!is_begun).then_some(minute.begin.0);
+            let end = (!is_ended).then_some(minute.end.0);
             let seconds = (minute.end.0 - minute.begin.0) as f64 / 1000.0;
             let counts = [minute.ready, minute.in_flight, minute.delayed];
             let rates = [minute.sent, minute.received, minute.deleted].map(|n| n / seconds);
-            let at = begins.into_iter().chain([minute.end.0]);
-            at.map(move |time_ms| (time_ms, counts, rates))
+            begin.into_iter().chain(end).map(move |time_ms| (time_ms, counts, rates))
         })
     }
 }
@@ -213,6 +214,25 @@ mod tests {
         let known = histories(&[150, 151], minutes);
 
         assert_eq!(shown(&known), [(0, 1.0), (60, 1.0), (120, 2.0), (150, 9.0), (151, 9.0)]);
+    }
+
+    #[test]
+    fn a_second_that_was_watched_joins_the_time_before_it() {
+        let (mut histories, view) = histories(&[25], Vec::new());
+        let open = Minute { end: Timestamp(30_000), ..minute(0, 50.0) };
+
+        histories.fill(&view, vec![open], (Timestamp(0), Timestamp(20_000)));
+
+        assert_eq!(shown(&(histories, view)), [(20, 5.0), (25, 9.0)]);
+    }
+
+    #[test]
+    fn minutes_add_nothing_before_seconds_that_reach_as_far() {
+        let watched: Vec<u64> = (58..62).collect();
+
+        let known = histories(&watched, vec![minute(60, 60.0)]);
+
+        assert_eq!(shown(&known), [(58, 9.0), (59, 9.0), (60, 9.0), (61, 9.0)]);
     }
 
     #[test]

@@ -32,8 +32,11 @@ const KEPT_SAMPLES: usize = 5;
 /// How long they are kept when nobody looks: they hold queues that are deleted meanwhile. Pages
 /// without a stream ask every five seconds, and are told rates since the sample before.
 const KEPT_FOR: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 15_000 });
-/// The longest wait of a first look for the minutes before it.
-const MINUTES_WITHIN: Duration = Duration::from_millis(700);
+/// The longest wait of a page for the minutes before it.
+const MINUTES_WITHIN: Duration = Duration::from_millis(if cfg!(test) { 60_000 } else { 700 });
+/// The longest wait of a stream for them. Its page is shown already, so it asks with more patience
+/// for what the page may have missed.
+const MINUTES_OF_STREAM_WITHIN: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 3 });
 /// Events that a browser may be behind; then it misses some and gets all changes at once later.
 const MAX_BEHIND: usize = 2;
 /// Tabs that look at a time. Beyond, they ask every few seconds instead.
@@ -133,7 +136,7 @@ impl Live {
     /// All that the view shows now, with its history.
     pub(crate) async fn snapshot(&self, view: &View) -> Value {
         let sample = self.sample_for(view).await;
-        self.fill_history(view, &sample).await;
+        self.fill_history(view, &sample, MINUTES_WITHIN).await;
         self.snapshot_of(&mut self.shared(), view, &sample)
     }
 
@@ -146,7 +149,7 @@ impl Live {
         last_id: &str,
     ) -> Option<Box<dyn BodyStream>> {
         let sample = self.sample_for(&view).await;
-        self.fill_history(&view, &sample).await;
+        self.fill_history(&view, &sample, MINUTES_OF_STREAM_WITHIN).await;
         let (sender, events) = mpsc::channel(MAX_BEHIND);
         let mut shared = self.shared();
         shared.viewers.retain(|viewer| !viewer.sender.is_closed());
@@ -184,7 +187,7 @@ impl Live {
 
     /// Asks the metrics for the minutes that nobody watched; without an answer in time, a chart
     /// begins with what was watched.
-    async fn fill_history(&self, view: &View, sample: &Sample) {
+    async fn fill_history(&self, view: &View, sample: &Sample, within: Duration) {
         {
             let mut shared = self.shared();
             if !shared.histories.has_gaps(view, sample.now) {
@@ -200,7 +203,7 @@ impl Live {
         let account = view.account.as_deref().unwrap_or_default();
         let since = Timestamp(sample.now.0.saturating_sub(SHOWN.as_millis() as u64));
         let minutes = self.surroundings.services().minutes_of_queues(account, queues, since);
-        match tokio::time::timeout(MINUTES_WITHIN, minutes).await {
+        match tokio::time::timeout(within, minutes).await {
             Ok(Ok(minutes)) => {
                 let started = self.surroundings.started();
                 let created = match &view.part {

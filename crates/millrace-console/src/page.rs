@@ -13,6 +13,13 @@ pub(crate) enum Page {
     Overview,
     Queues,
     Queue(QueueKey, &'static Tab),
+    Domains,
+    /// A domain of SimpleDB.
+    Domain {
+        region: String,
+        account: String,
+        name: String,
+    },
     Metrics,
     Alarms,
     Server,
@@ -90,6 +97,12 @@ impl Page {
         match *parts {
             [""] => Page::Overview,
             ["queues"] => Page::Queues,
+            ["domains"] => Page::Domains,
+            ["domains", region, account, name] => Page::Domain {
+                region: region.to_owned(),
+                account: account.to_owned(),
+                name: name.to_owned(),
+            },
             ["metrics"] => Page::Metrics,
             ["alarms"] => Page::Alarms,
             ["server"] => Page::Server,
@@ -111,6 +124,8 @@ impl Page {
             Page::Overview => "overview",
             Page::Queues => "queues",
             Page::Queue(..) => "queue",
+            Page::Domains => "domains",
+            Page::Domain { .. } => "domain",
             Page::Metrics => "metrics",
             Page::Alarms => "alarms",
             Page::Server => "server",
@@ -130,6 +145,8 @@ impl Page {
             Page::Queues => "Queues".to_owned(),
             Page::Queue(key, tab) if tab.path.is_empty() => key.name.clone(),
             Page::Queue(key, tab) => format!("{} of {}", tab.title, key.name),
+            Page::Domains => "Domains".to_owned(),
+            Page::Domain { name, .. } => name.clone(),
             Page::Metrics => "Metrics".to_owned(),
             Page::Alarms => "Alarms".to_owned(),
             Page::Server => "Server".to_owned(),
@@ -147,6 +164,7 @@ impl Page {
         let data = json!({
             "page": self.id(),
             "queue": self.queue_data(),
+            "domain": self.domain_data(),
             "tab": if let Page::Queue(_, tab) = self { tab.path } else { "" },
             "token": frame.session.map(|session| session.token.as_str()),
             "endpoint": known.map(|frame| frame.endpoint),
@@ -207,6 +225,15 @@ impl Page {
         }
     }
 
+    fn domain_data(&self) -> Value {
+        match self {
+            Page::Domain { region, account, name } => {
+                json!({ "region": region, "account": account, "name": name })
+            }
+            _ => Value::Null,
+        }
+    }
+
     fn header(&self, frame: &Frame<'_>) -> String {
         let link = |path: &str, title: &str, is_current: bool| {
             let current = if is_current { r#" aria-current="page""# } else { "" };
@@ -226,6 +253,7 @@ impl Page {
         let links = [
             link("/", "Overview", *self == Page::Overview),
             link("/queues", "Queues", is_queues),
+            link("/domains", "Domains", matches!(self, Page::Domains | Page::Domain { .. })),
             link("/metrics", "Metrics", *self == Page::Metrics),
             link("/alarms", &alarms, *self == Page::Alarms),
             link("/server", "Server", *self == Page::Server),
@@ -249,6 +277,12 @@ impl Page {
     }
 
     fn heading(&self) -> String {
+        if let Page::Domain { name, .. } = self {
+            return format!(
+                r#"<div class="heading"><p class="crumb"><a href="/domains">Domains</a></p><h1>{}</h1><div id="facts"></div></div>"#,
+                escape(name)
+            );
+        }
         let Page::Queue(QueueKey { region, account, name }, tab) = self else {
             return format!(r#"<div class="heading"><h1>{}</h1></div>"#, escape(&self.title()));
         };
@@ -285,6 +319,19 @@ mod tests {
         }
     }
 
+    const PATHS: [&str; 10] = [
+        "/",
+        "/queues",
+        "/queues/r/a/q",
+        "/domains",
+        "/domains/r/a/d",
+        "/metrics",
+        "/alarms",
+        "/server",
+        "/login",
+        "/x",
+    ];
+
     #[test]
     fn paths_name_pages() {
         assert_eq!(Page::at("/"), Page::Overview);
@@ -295,6 +342,10 @@ mod tests {
         assert_eq!(key, QueueKey::new("eu-west-1", "000000000000", "orders.fifo"));
         assert_eq!(tab.title, "Dead letters");
         assert_eq!(Page::at("/queues/r/a/q/nonsense"), Page::Missing);
+        assert_eq!(Page::at("/domains/"), Page::Domains);
+        let page = Page::at("/domains/eu-west-1/000000000000/cars");
+        assert_eq!((page.id(), page.title().as_str()), ("domain", "cars"));
+        assert_eq!(Page::at("/domains/r/a"), Page::Missing);
         assert_eq!(Page::at("/nonsense"), Page::Missing);
     }
 
@@ -310,9 +361,7 @@ mod tests {
 
     #[test]
     fn pages_have_no_inline_style_or_script() {
-        for path in
-            ["/", "/queues", "/queues/r/a/q", "/metrics", "/alarms", "/server", "/login", "/x"]
-        {
+        for path in PATHS {
             let html = Page::at(path).render(&frame(), None);
             assert!(!html.contains("style=") && !html.contains("<style"), "{path}");
             for script in html.split("<script ").skip(1) {

@@ -287,7 +287,7 @@ impl Settled {
     fn wait(&self, group_commit: &GroupCommit, ticket: Ticket) {
         let mut lock = self.lock.lock().unwrap();
         while group_commit.outcome(ticket).is_none() {
-            let waited = self.commit.wait_timeout(lock, Duration::from_secs(10)).unwrap();
+            let waited = self.commit.wait_timeout(lock, Duration::from_secs(60)).unwrap();
             assert!(!waited.1.timed_out(), "left behind");
             lock = waited.0;
         }

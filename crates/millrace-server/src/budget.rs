@@ -16,12 +16,13 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use millrace_wire::Tenant;
 
 use crate::{
+    Timeouts,
     clock::{lock, millis},
     connection_memory::Share,
 };
@@ -35,12 +36,6 @@ const CLAIMED_BYTES: usize = 2 << 20;
 /// So many bytes more are progress.
 const PROGRESS_BYTES: usize = 16 * 1024;
 
-/// What has made no progress for so long has stood still: round trips are shorter.
-const STILL: Duration = Duration::from_millis(250);
-
-/// What takes longer goes if others need the room.
-const LONG: Duration = Duration::from_secs(5);
-
 /// What all bodies of unanswered requests may hold, or all answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Inner>);
@@ -52,6 +47,9 @@ struct Inner {
     /// Those whose connections were cut off, and which are not gone yet.
     leaving_bytes: AtomicUsize,
     began: Instant,
+    /// [`Timeouts::still`] and [`Timeouts::long`].
+    still_ms: u64,
+    long_ms: u64,
     next: AtomicU64,
     /// Those that are large.
     holders: Mutex<BTreeMap<u64, Arc<Holder>>>,
@@ -100,8 +98,10 @@ struct Asker<'a> {
 pub(crate) struct NoRoom;
 
 impl Budget {
-    pub(crate) fn new(limit_bytes: usize) -> Budget {
+    pub(crate) fn new(limit_bytes: usize, timeouts: &Timeouts) -> Budget {
         Budget(Arc::new(Inner {
+            still_ms: millis(timeouts.still),
+            long_ms: millis(timeouts.long),
             limit_bytes,
             held_bytes: AtomicUsize::new(0),
             leaving_bytes: AtomicUsize::new(0),
@@ -171,8 +171,8 @@ impl Inner {
 
     fn is_slow(&self, holder: &Holder) -> bool {
         let now_ms = self.now_ms();
-        now_ms.saturating_sub(holder.progressed_ms.load(Relaxed)) >= millis(STILL)
-            || now_ms.saturating_sub(holder.since_ms) >= millis(LONG)
+        now_ms.saturating_sub(holder.progressed_ms.load(Relaxed)) >= self.still_ms
+            || now_ms.saturating_sub(holder.since_ms) >= self.long_ms
     }
 
     /// Cuts off holders until it is not full. False if it is still full.
@@ -331,6 +331,8 @@ impl Drop for Held {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::connection_memory::ConnectionMemory;
 
@@ -342,18 +344,24 @@ mod tests {
         budget.0.held_bytes.load(Relaxed)
     }
 
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// Began long ago. Nothing stands still or takes long in it, however slow the machine is.
+    fn budget(limit_bytes: usize) -> Budget {
+        let timeouts = Timeouts { still: HOUR, long: 100 * HOUR, ..Timeouts::default() };
+        let mut budget = Budget::new(limit_bytes, &timeouts);
+        Arc::get_mut(&mut budget.0).unwrap().began -= 2 * HOUR;
+        budget
+    }
+
     /// As after a time in which it has made no progress.
     fn stand_still(held: &Held) {
-        let holder = held.holder.as_ref().unwrap();
-        let before = Budget(Arc::clone(&held.budget));
-        while !before.0.is_slow(holder) {
-            std::thread::sleep(STILL / 10);
-        }
+        held.holder.as_ref().unwrap().progressed_ms.store(0, Relaxed);
     }
 
     #[test]
     fn large_bodies_share_the_budget_and_small_ones_do_not_wait() {
-        let budget = Budget::new(1_000_000);
+        let budget = budget(1_000_000);
         let mut large = budget.hold(&share());
         assert!(large.grow(900_000));
         let mut second = budget.hold(&share());
@@ -368,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_is_larger_than_the_budget_has_room_alone() {
-        let budget = Budget::new(1_000_000);
+        let budget = budget(1_000_000);
         let lone = budget.hold_whole(&share(), 1_500_000).unwrap();
         assert!(budget.hold_whole(&share(), 100_000).is_err());
         drop(lone);
@@ -380,7 +388,7 @@ mod tests {
 
     #[test]
     fn whole_bodies_hold_their_room_until_they_are_gone() {
-        let budget = Budget::new(1_000_000);
+        let budget = budget(1_000_000);
         let first = budget.hold_whole(&share(), 900_000).unwrap();
         assert!(budget.hold_whole(&share(), 900_000).is_err());
         assert!(budget.hold_whole(&share(), SMALL_BYTES).unwrap().is_none(), "small");
@@ -391,7 +399,7 @@ mod tests {
 
     #[test]
     fn many_small_bodies_of_one_connection_are_a_large_one() {
-        let budget = Budget::new(1_000_000);
+        let budget = budget(1_000_000);
         let (near, share) = (Arc::default(), share());
         let mut large = budget.hold(&self::share());
         assert!(large.grow(1_000_000));
@@ -410,7 +418,7 @@ mod tests {
 
     #[test]
     fn what_stands_still_makes_room_and_what_goes_on_does_not() {
-        let budget = Budget::new(1_000_000);
+        let budget = budget(1_000_000);
         let [stands, goes_on, asks] = [(); 3].map(|()| share());
         let mut still = budget.hold(&stands);
         let mut going = budget.hold(&goes_on);
@@ -430,7 +438,7 @@ mod tests {
 
     #[test]
     fn callers_that_are_only_claimed_make_room_for_proved_ones_but_not_for_one_another() {
-        let budget = Budget::new(1_000_000);
+        let budget = budget(1_000_000);
         let shares = [(); 4].map(|()| share());
         let mut held = shares.each_ref().map(|share| budget.hold(share));
         held[..3].iter_mut().for_each(|held| held.set_claimed(Tenant::EVERYBODY));
@@ -449,7 +457,7 @@ mod tests {
 
     #[test]
     fn the_tenant_that_holds_most_makes_room_for_one_that_holds_less() {
-        let budget = Budget::new(1_000_000);
+        let budget = budget(1_000_000);
         let memory = ConnectionMemory::new(usize::MAX / 8, usize::MAX);
         let shares = [1, 1, 1, 2, 2].map(|tenant| {
             let share = memory.admit(1).unwrap();

@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     future::poll_fn,
+    io,
     net::{IpAddr, SocketAddr},
     ops::Deref,
     sync::Arc,
@@ -12,7 +13,7 @@ use std::{
 
 use millrace_wire::{Judgement, Request, Response, Service, Tenant};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -32,6 +33,11 @@ use crate::{
 
 /// A call that waits longer may be a long poll, not just for the disk.
 pub(crate) const LONG_WAIT: Duration = Duration::from_millis(2);
+
+/// The answer to plain HTTP where TLS is spoken.
+const SPEAKS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 55\r\n\
+    Content-Type: text/plain\r\nConnection: close\r\n\r\n\
+    this port speaks TLS: the URL must begin with https://\n";
 
 /// What all connections share.
 pub(crate) struct Shared<S> {
@@ -172,11 +178,17 @@ pub(crate) fn no_room() -> Response {
 
 /// Serves a connection with TLS until it ends.
 pub(crate) async fn serve_tls<S: Service>(
-    stream: TcpStream,
+    mut stream: TcpStream,
     acceptor: TlsAcceptor,
     context: Context<S>,
 ) -> Closed {
-    let handshake = Box::pin(acceptor.accept(stream));
+    let handshake = Box::pin(async move {
+        if begins_as_http(&stream).await? {
+            say_that_tls_is_spoken(&mut stream).await?;
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the client speaks plain HTTP"));
+        }
+        acceptor.accept(stream).await
+    });
     let handshake = tokio::time::timeout(context.timeouts.handshake, handshake);
     let done = tokio::select! {
         done = handshake => done,
@@ -269,6 +281,23 @@ async fn serve_from<S: Service>(
     }
 }
 
+/// Looks at the first byte of a connection that should begin with a handshake: methods of HTTP begin
+/// with a capital letter, and nothing of TLS does.
+async fn begins_as_http(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0];
+    Ok(stream.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase())
+}
+
+/// Answers a client that speaks plain HTTP, and takes what it sends until it closes: if we closed
+/// first, it could get a reset instead of the answer. The time of a handshake bounds both.
+async fn say_that_tls_is_spoken(stream: &mut TcpStream) -> io::Result<()> {
+    stream.write_all(SPEAKS_TLS).await?;
+    stream.shutdown().await?;
+    let mut taken = [0; 4096];
+    while stream.read(&mut taken).await? > 0 {}
+    Ok(())
+}
+
 fn speaks_http2(stream: &TlsStream<TcpStream>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(tls::H2)
 }
@@ -308,8 +337,8 @@ pub(crate) mod tests {
             },
             limits: Limits::default(),
             memory: ConnectionMemory::new(usize::MAX / 8, usize::MAX),
-            bodies: Budget::new(usize::MAX),
-            answers: Budget::new(usize::MAX),
+            bodies: Budget::new(usize::MAX, &timeouts),
+            answers: Budget::new(usize::MAX, &timeouts),
             timeouts,
             drain,
             tls: None,

@@ -79,6 +79,10 @@ pub struct Timeouts {
     /// Between two pieces of a response that the client takes. A stream of HTTP/2 that is not read
     /// ends its connection.
     pub write: Duration,
+    /// A large body or answer that has made no progress for so long makes room if others need it.
+    pub still: Duration,
+    /// The same for one that takes longer than this in all.
+    pub long: Duration,
     /// From the start of a connection to the first byte of its first request.
     pub first: Duration,
     /// Between a response and the next request.
@@ -158,6 +162,9 @@ impl Default for Timeouts {
             body: Duration::from_secs(30),
             strange: Duration::from_secs(10),
             write: Duration::from_secs(30),
+            // Round trips are shorter.
+            still: Duration::from_millis(250),
+            long: Duration::from_secs(5),
             // Nobody opens connections to keep them unused, but those who mean to take them all.
             first: Duration::from_secs(60),
             // The pools of SDKs keep idle connections for 60 s and more; the client closes first.

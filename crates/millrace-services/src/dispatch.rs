@@ -64,6 +64,7 @@ pub struct Services {
     table: Table,
     sqs: Arc<Sqs>,
     cloudwatch: Arc<CloudWatch>,
+    tables: Option<Arc<Tables>>,
     requests: Arc<RequestCounts>,
     tracer: Tracer,
     console_url: Option<String>,
@@ -126,7 +127,7 @@ impl Services {
             monitor,
             auth: auth.clone(),
             sqs: sqs.clone(),
-            tables,
+            tables: tables.clone(),
             account: account.clone(),
             is_test: options.is_test,
         };
@@ -140,6 +141,7 @@ impl Services {
             table: Table::new(rows, branches),
             sqs,
             cloudwatch,
+            tables,
             requests,
             tracer: options.tracer.clone(),
             console_url: options.console_url.clone(),
@@ -159,6 +161,14 @@ impl Services {
     /// Regions and accounts that have queues, or series of what was measured.
     pub async fn scopes_of_metrics(&self) -> Result<BTreeSet<Scope>, ApiError> {
         self.cloudwatch.scopes_of_metrics().await
+    }
+
+    /// Regions and accounts that have domains.
+    pub async fn scopes_of_domains(&self) -> Result<BTreeSet<Scope>, ApiError> {
+        match &self.tables {
+            Some(tables) => simpledb::scopes(tables).await,
+            None => Ok(BTreeSet::new()),
+        }
     }
 
     /// How many alarms of each account are in alarm.

@@ -129,6 +129,13 @@ impl ApiError {
         front_end("InternalFailure", "InternalFailure", 500, message)
     }
 
+    /// A change is waited for no longer, and may yet be stored.
+    pub fn outcome_unknown() -> ApiError {
+        ApiError::service_unavailable(
+            "The service did not store the change in time. The outcome is unknown.",
+        )
+    }
+
     /// Too busy, starting or draining; clients retry.
     pub fn service_unavailable(message: impl Into<Cow<'static, str>>) -> ApiError {
         front_end("ServiceUnavailableException", "ServiceUnavailable", 503, message)

@@ -10,6 +10,7 @@ use crate::http::{Header, Request};
 use crate::protocol::{Protocol, Target, detect, parse_queue_url};
 use crate::query::Parameters;
 use crate::sigv4::{Credential, Verifier};
+use crate::simpledb;
 use crate::sqs::{self, ACTIONS, decode_json, decode_query, decode_twice};
 
 /// The first byte chooses the action, the rest is a JSON body.
@@ -38,6 +39,13 @@ pub fn query(input: &[u8]) {
     if let Err(error) = decoded {
         let _ = error.response(&sqs::SERVICE, Protocol::Query, "id");
         let _ = error.response(&sqs::SERVICE, Protocol::QueryAsJson, "id");
+    }
+    let names = simpledb::Action::NAMES;
+    let action = names.get(usize::from(*first) % names.len()).copied().unwrap_or_default();
+    let decoded = Parameters::parse("", body)
+        .and_then(|parameters| simpledb::decode(action, &parameters).map(drop));
+    if let Err(error) = decoded {
+        let _ = error.response(&simpledb::SERVICE, Protocol::Query, "id");
     }
 }
 
@@ -177,6 +185,7 @@ mod tests {
                 "&", "=", "%", "+", "%41", "1", "0", "99999999999", ".", "Name", "Value", "Key",
                 "Attribute.", "Tag.1.", "SendMessageBatchRequestEntry.1.", "MessageAttribute.1.",
                 "&MessageAttribute.2.Name=x", "Value.DataType", "Value.BinaryValue", "AA==",
+                "Item.", "Attribute.0.name=a", "Expected.1.", "Exists=false", "ItemName=%ff",
             ]),
         ) {
             super::query(&input);

@@ -1,5 +1,5 @@
-//! AWS Signature Version 2: verifying requests of the Query protocol, as SimpleDB clients and old
-//! clients of SQS sign them.
+//! AWS Signature Version 2: signing and verifying requests of the Query protocol, as SimpleDB clients
+//! and old clients of SQS sign them.
 //!
 //! The signature is over method, host, path and all parameters, those of the query string and those
 //! of a form body, and names neither a region nor a service. Nothing here knows the time; instants
@@ -7,7 +7,7 @@
 //!
 //! Source: Amazon SimpleDB developer guide, "HMAC-SHA signatures".
 
-use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -73,17 +73,56 @@ pub fn verify(
     }
     let signature = STANDARD.decode(signature).unwrap_or_default();
     let key = hmac::Key::new(algorithm, credential.secret.as_bytes());
-    let signed = canonical_parameters(&parameters);
+    let signed = canonical(parameters.iter().filter(|(name, _)| *name != b"Signature"));
     let received = request.header("host").unwrap_or_default();
     let mut tried = std::iter::once(received).chain(hosts.iter().map(String::as_str));
     let is_good = tried.any(|host| {
-        let text = string_to_sign(request, host, &signed);
+        let text = string_to_sign((request.method, request.path), host, &signed);
         hmac::verify(&key, &text, &signature).is_ok()
     });
     if !is_good {
         return Err(AuthError::MismatchV2);
     }
     Ok(Verified { access_key: access_key.to_owned(), credential })
+}
+
+/// Signs requests in this way.
+#[derive(Clone, Copy)]
+pub struct Signer<'a> {
+    pub access_key: &'a str,
+    pub secret: &'a str,
+    pub session_token: Option<&'a str>,
+}
+
+impl Signer<'_> {
+    /// Adds the signature of a POST to `/` of that host, and sorts the parameters.
+    pub fn sign(&self, host: &str, now: u64, parameters: &mut Vec<(String, String)>) {
+        let mut add =
+            |name: &str, value: &str| parameters.push((name.to_owned(), value.to_owned()));
+        add("AWSAccessKeyId", self.access_key);
+        add("SignatureVersion", "2");
+        add("SignatureMethod", "HmacSHA256");
+        add("Timestamp", &date::format_iso8601(now));
+        if let Some(token) = self.session_token {
+            add("SecurityToken", token);
+        }
+        parameters.sort_unstable();
+        let pairs = parameters.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let text = string_to_sign(("POST", "/"), host, &canonical(pairs));
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.as_bytes());
+        let signature = STANDARD.encode(hmac::sign(&key, &text));
+        parameters.push(("Signature".to_owned(), signature));
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for Signer<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Signer")
+            .field("access_key", &self.access_key)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Whether the request says all in its parameters: it has no body, or a form.
@@ -114,9 +153,10 @@ fn check_time(parameters: &Parameters<'_>, now: u64) -> Result<(), AuthError> {
     }
 }
 
-fn canonical_parameters(parameters: &Parameters<'_>) -> Vec<u8> {
+/// The parameters, sorted, as they are signed.
+fn canonical<'p>(pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> Vec<u8> {
     let mut text = Vec::new();
-    for (name, value) in parameters.iter().filter(|(name, _)| *name != b"Signature") {
+    for (name, value) in pairs {
         if !text.is_empty() {
             text.push(b'&');
         }
@@ -127,10 +167,11 @@ fn canonical_parameters(parameters: &Parameters<'_>) -> Vec<u8> {
     text
 }
 
-fn string_to_sign(request: &Request<'_>, host: &str, parameters: &[u8]) -> Vec<u8> {
-    let path = if request.path.is_empty() { "/" } else { request.path };
-    let host = Cow::from(host.to_ascii_lowercase());
-    [request.method.as_bytes(), host.as_bytes(), path.as_bytes(), parameters].join(&b'\n')
+/// `parameters` are canonical.
+fn string_to_sign((method, path): (&str, &str), host: &str, parameters: &[u8]) -> Vec<u8> {
+    let path = if path.is_empty() { "/" } else { path };
+    let host = host.to_ascii_lowercase();
+    [method.as_bytes(), host.as_bytes(), path.as_bytes(), parameters].join(&b'\n')
 }
 
 #[cfg(test)]
@@ -188,6 +229,25 @@ mod tests {
         assert_eq!(verified.access_key, "AKIDEXAMPLE");
         assert!(post(&format!("{}&{SELECT}", &SIGNATURE[1..]), NOW + 900).is_ok());
         assert_eq!(fault(SELECT, NOW), AuthError::Missing);
+    }
+
+    #[test]
+    fn the_published_vector_is_what_is_signed() {
+        let secret = &credentials()["AKIDEXAMPLE"].secret;
+        let signer = Signer { access_key: "AKIDEXAMPLE", secret, session_token: None };
+        let pairs = [
+            ("Version", "2009-04-15"),
+            ("SelectExpression", "select * from `d` where a = 'x y'"),
+            ("Action", "Select"),
+        ];
+        let mut parameters =
+            pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+
+        signer.sign("LocalHost:9324", NOW, &mut parameters);
+
+        let signature = parameters.iter().find(|(name, _)| name == "Signature");
+        let signature = signature.map(|(_, signature)| &**signature);
+        assert_eq!(signature, Some("CKBHvxcL/9JDVhBNFoZk0vpB52s9ST9dDfkAyaQnBBA="));
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub(crate) fn open_services(
     ));
     declare_queues(config, &services, &log)?;
 
-    let hooks = hooks(&shards, clock, drain, &log);
+    let hooks = hooks(&shards, clock, drain);
     let closing = shards.clone();
     let close = Box::new(move || {
         monitor.close();
@@ -124,17 +124,12 @@ fn log_replay(replayed: &Finished, log: &GroupCommit) {
 }
 
 /// What the server's workers run beside their connections, and whether the journal takes changes.
-fn hooks(
-    shards: &Arc<Shards>,
-    clock: Arc<SystemClock>,
-    drain: &Drain,
-    log: &Arc<GroupCommit>,
-) -> Hooks {
-    let (shards, drain, log) = (shards.clone(), drain.clone(), log.clone());
-    let waits = log.clone();
+fn hooks(shards: &Arc<Shards>, clock: Arc<SystemClock>, drain: &Drain) -> Hooks {
+    let (shards, drain) = (shards.clone(), drain.clone());
+    let ready = shards.clone();
     let per_worker = move |worker| -> BoxFuture {
         let driver = millrace_broker::commit_driver(tokio::task::yield_now);
-        let waits = waits.clone();
+        let waits = shards.clone();
         let (shards, drain, clock) = (shards.clone(), drain.clone(), clock.clone());
         Box::pin(async move {
             let drained = async {
@@ -154,17 +149,16 @@ fn hooks(
     };
     Hooks {
         per_worker: Some(Arc::new(per_worker)),
-        is_ready: Arc::new(move || log.ended().is_none() && !log.is_stalled()),
+        is_ready: Arc::new(move || ready.take_changes()),
         ..Hooks::default()
     }
 }
 
 /// Answers requests whose commit takes too long. On every worker, for one may be held up by the
 /// very disk that the others wait for.
-async fn end_overdue_waits(log: Arc<GroupCommit>) {
+async fn end_overdue_waits(shards: Arc<Shards>) {
     loop {
-        tokio::time::sleep(log.overdue_pause()).await;
-        log.end_overdue_waits();
+        tokio::time::sleep(shards.end_overdue_waits()).await;
     }
 }
 
@@ -240,9 +234,13 @@ fn start_monitor(config: &Config, shards: &Arc<Shards>) -> anyhow::Result<Arc<Mo
         opened => opened,
     };
     let home = shards.home()?;
-    if let Some(Err(error)) = dir.map(|dir| convert_alarms(&home, dir)) {
-        let dir = path.display();
-        tracing::error!(%dir, %error, "alarms of an earlier version are not taken over");
+    if let Some(dir) = dir {
+        // As a whole before anybody changes an alarm, or later tries would undo that.
+        convert_alarms(&home, dir).with_context(|| {
+            let file = path.join("alarms.log");
+            let file = file.display();
+            format!("taking over alarms of an earlier version (without {file}, the server starts without them)")
+        })?;
     }
     let store = store.context("opening the metrics")?;
     let memory_limits = Bounds::of(config.limits.memory_bytes).memory_limits();

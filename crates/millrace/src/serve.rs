@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     assemble::{self, Surroundings},
     cli::Flags,
-    config::{Config, LogFormat, UsageError},
+    config::{Config, DeclaredQueue, LogFormat, UsageError, undeclared_targets},
     console, copy, credentials,
     end_signals::EndSignals,
     figures::ServerFigures,
@@ -104,6 +104,9 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
 /// Refuses what a start would refuse, without data and without listening: on a journal in memory.
 pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
     config.durability = Durability::Memory;
+    let assumed = undeclared_targets(&config.queues, &config.region, &config.account);
+    let assumptions: Vec<String> = assumed.iter().map(assumption).collect();
+    config.queues.splice(0..0, assumed);
     if let Some(tls) = &config.tls {
         tls.check()?;
     }
@@ -112,10 +115,20 @@ pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
     let services =
         assemble::open_services(&config, &keys, &Drain::new(), &tracer, Surroundings::default())?;
     (services.close)()?;
-    for warning in config.warnings.iter().chain(&config.overruled) {
+    for warning in config.warnings.iter().chain(&config.overruled).chain(&assumptions) {
         tell(&format!("warning: {warning}"));
     }
     print("a server can start with it\n")
+}
+
+/// Says what the data must have.
+fn assumption(queue: &DeclaredQueue) -> String {
+    let DeclaredQueue { name, region, account, .. } = queue;
+    let (region, account) = (region.as_deref().unwrap_or(""), account.as_deref().unwrap_or(""));
+    format!(
+        "the dead-letter queue {name} (region {region}, account {account}) is not in the \
+         configuration: a server starts only if its data have it"
+    )
 }
 
 fn start_tracing(config: &Config) -> anyhow::Result<Tracer> {

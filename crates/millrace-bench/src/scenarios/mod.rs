@@ -4,6 +4,7 @@
 pub(crate) mod ab;
 mod connections;
 pub(crate) mod drain;
+pub(crate) mod fanout;
 pub(crate) mod http;
 mod names;
 mod parts;
@@ -15,6 +16,7 @@ pub(crate) mod rate;
 pub(crate) mod sdb_csv;
 mod setting;
 mod simpledb;
+mod sns;
 pub(crate) mod suite;
 pub(crate) mod sweep;
 mod values;

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 
 use crate::{cli::UsageError, report::Limit};
 
-const NAMES: [(&str, &[&str]); 9] = [
+const NAMES: [(&str, &[&str]); 10] = [
     (
         "pc",
         &[
@@ -32,7 +32,11 @@ const NAMES: [(&str, &[&str]); 9] = [
     ("ab", &["a.p50", "a.p99", "b.p50", "b.p99", "low", "estimate", "high"]),
     ("drain", &["rate", "time", "client_cpu", "server_cpu", "connections", "closed_by_server"]),
     ("poll", &["time", "rate", "busy_handlers"]),
-    ("sdb-csv", &["single.time", "batch.time", "gain"]),
+    ("sdb-csv", &["time", "rate", "puts", "p50", "p99", "syncs_per_put", "gain"]),
+    (
+        "fanout",
+        &["publishes", "deliveries", "p50", "p99", "server_cpu", "share", "lost", "duplicated"],
+    ),
     ("sweep", &["rate", "send.p99", "serial", "agreeing"]),
     (
         "rate",

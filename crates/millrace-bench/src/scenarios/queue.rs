@@ -16,9 +16,10 @@ use millrace_client::{
 
 use super::{
     Setting,
+    sns::arn_in,
     watched::{Timed, Watched},
 };
-use crate::access::{Access, Keys};
+use crate::access::{Access, Keys, Protocol};
 use crate::load::{self, Count, Mode, OwnQueue, Scenario, Shape};
 use crate::{latency::Latencies, process, report::Recording};
 
@@ -45,6 +46,23 @@ impl<'a> Queue<'a> {
         let timed = Arc::new(Mutex::new(Latencies::new()));
         let own = OwnQueue::new(&setting.endpoint, scenario.create_queue()?, &setting.progress);
         Ok(Queue { setting, own, timed, began: process::now() })
+    }
+
+    /// SQS: its URL, raw as it stood in the answer.
+    pub(super) fn url(&self) -> &str {
+        &self.own.name
+    }
+
+    /// Asks SQS for its ARN.
+    pub(super) fn arn(&self) -> Result<String> {
+        let sqs = self.setting.endpoint.dialect.sqs()?;
+        let mut body = sqs.open("GetQueueAttributes", self.url());
+        body.extend_from_slice(match sqs.protocol {
+            Protocol::Json => b",\"AttributeNames\":[\"QueueArn\"]}".as_slice(),
+            Protocol::Query => b"&AttributeName.1=QueueArn",
+        });
+        let answer = self.setting.endpoint.call_sqs("GetQueueAttributes", &body)?;
+        arn_in(&answer).with_context(|| format!("{} has no ARN", self.url()))
     }
 
     /// Sends so many messages, in batches. Gives up if the run is to end early.

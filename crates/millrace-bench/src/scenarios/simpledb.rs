@@ -1,4 +1,5 @@
-//! Just enough SimpleDB to write rows: form requests, Signature Version 2, one connection.
+//! Just enough SimpleDB to write rows and find them: form requests, Signature Version 2, one
+//! connection.
 
 use std::{sync::Arc, time::Instant};
 
@@ -28,7 +29,7 @@ pub(super) struct SimpleDb {
     site: Sqs,
     connection: Connection,
     pub(super) requests: u64,
-    /// What writes took.
+    /// Latencies: a write counts as a send, a query as a receive.
     pub(super) latencies: Latencies,
     live: Option<Arc<Live>>,
 }
@@ -46,12 +47,19 @@ impl SimpleDb {
         })
     }
 
+    /// Opens the connection, so that no request that is timed has to.
+    pub(super) async fn connect(&mut self) -> Result<()> {
+        self.connection.connect().await
+    }
+
     pub(super) async fn create_domain(&mut self, domain: &str) -> Result<()> {
-        self.call("CreateDomain", vec![("DomainName".to_owned(), domain.to_owned())]).await
+        let parameters = vec![("DomainName".to_owned(), domain.to_owned())];
+        self.call("CreateDomain", parameters).await.map(drop)
     }
 
     pub(super) async fn delete_domain(&mut self, domain: &str) -> Result<()> {
-        self.call("DeleteDomain", vec![("DomainName".to_owned(), domain.to_owned())]).await
+        let parameters = vec![("DomainName".to_owned(), domain.to_owned())];
+        self.call("DeleteDomain", parameters).await.map(drop)
     }
 
     pub(super) async fn put(&mut self, domain: &str, item: &Item) -> Result<()> {
@@ -60,7 +68,7 @@ impl SimpleDb {
             ("ItemName".to_owned(), item.name.clone()),
         ];
         attributes("", item, &mut parameters);
-        self.call("PutAttributes", parameters).await
+        self.call("PutAttributes", parameters).await.map(drop)
     }
 
     /// At most 25 items.
@@ -70,10 +78,25 @@ impl SimpleDb {
             parameters.push((format!("Item.{number}.ItemName"), item.name.clone()));
             attributes(&format!("Item.{number}."), item, &mut parameters);
         }
-        self.call("BatchPutAttributes", parameters).await
+        self.call("BatchPutAttributes", parameters).await.map(drop)
     }
 
-    async fn call(&mut self, action: &str, mut parameters: Parameters) -> Result<()> {
+    /// The number of items that the first page of an answer has.
+    pub(super) async fn select(&mut self, expression: &str) -> Result<usize> {
+        let parameters = vec![("SelectExpression".to_owned(), expression.to_owned())];
+        let answer = self.call("Select", parameters).await?;
+        Ok(memchr::memmem::find_iter(&answer, b"<Item>").count())
+    }
+
+    /// The syncs of the server's journal since its start; none if this server does not say.
+    pub(super) async fn journal_syncs(&mut self) -> Option<u64> {
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", self.site.host);
+        let (status, body) = self.connection.exchange(request.as_bytes()).await.ok()?;
+        let text = std::str::from_utf8(body).ok().filter(|_| status == 200)?;
+        syncs(text)
+    }
+
+    async fn call(&mut self, action: &str, mut parameters: Parameters) -> Result<Vec<u8>> {
         let site = &self.site;
         parameters.push(("Action".to_owned(), action.to_owned()));
         parameters.push(("Version".to_owned(), "2009-04-15".to_owned()));
@@ -91,19 +114,32 @@ impl SimpleDb {
         self.requests += 1;
         let start = Instant::now();
         let (status, answer) = self.connection.exchange(request.as_bytes()).await?;
-        let (taken, is_write) = (start.elapsed(), action.ends_with("PutAttributes"));
+        let taken = start.elapsed();
         if status != 200 {
             bail!("{action}: {}", refusal(status, answer));
         }
-        if is_write {
-            self.latencies.record(Verb::Send, taken);
-        }
+        let answer = answer.to_vec();
+        let verb = match action {
+            "PutAttributes" | "BatchPutAttributes" => Some(Verb::Send),
+            "Select" => Some(Verb::Receive),
+            _ => None,
+        };
         let events = self.connection.take_events();
-        if let Some(live) = self.live.as_ref().filter(|_| is_write) {
-            live.answered(Verb::Send, taken, events);
+        if let Some(verb) = verb {
+            self.latencies.record(verb, taken);
+            self.live.iter().for_each(|live| live.answered(verb, taken, events));
         }
-        Ok(())
+        Ok(answer)
     }
+}
+
+/// The sum over all journals.
+fn syncs(exposition: &str) -> Option<u64> {
+    let counts = exposition.lines().filter_map(|line| {
+        let rest = line.strip_prefix("millrace_journal_sync_duration_seconds_count")?;
+        rest.rsplit(' ').next()?.parse::<u64>().ok()
+    });
+    counts.reduce(u64::saturating_add)
 }
 
 fn attributes(front: &str, item: &Item, parameters: &mut Parameters) {
@@ -157,6 +193,14 @@ mod tests {
             form(&parameters),
             "Item.1.Attribute.1.Name=Close&Item.1.Attribute.1.Value=9.20"
         );
+    }
+
+    #[test]
+    fn syncs_of_all_journals_are_added_up() {
+        let count = "millrace_journal_sync_duration_seconds_count";
+        let text = format!("# HELP x\n{count} 7\n{count}{{shard=\"1\"}} 5\nother_count 9\n");
+
+        assert_eq!((syncs(&text), syncs("other_count 9\n")), (Some(12), None));
     }
 
     /// The signature was computed by Python's hmac and hashlib.

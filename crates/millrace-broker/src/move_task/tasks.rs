@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_core::Timestamp;
-use millrace_engine::MOVE_TASKS;
-use millrace_journal::Ticket;
 
-use super::{MoveTask, MoveTaskStatus};
+use super::{MOVE_TASKS, MoveTask, MoveTaskStatus};
 use crate::catalog::Catalog;
 use crate::common::Common;
 use crate::error::BrokerError;
@@ -31,12 +29,6 @@ pub(super) struct Tasks {
     by_source: BTreeMap<String, Vec<Entry>>,
     /// Source and id of those that run, oldest first, and of some that have just ended.
     running: Vec<(String, String)>,
-    /// Bytes moved since `latest`.
-    pub(super) moved_bytes: usize,
-    /// The latest move whose commit is going to be awaited.
-    pub(super) latest: Option<Ticket>,
-    /// The move that is to be committed before further ones.
-    pub(super) awaited: Option<Ticket>,
 }
 
 #[derive(Debug)]
@@ -77,7 +69,7 @@ impl MoveTasks {
         kept: Arc<Kept>,
     ) -> Result<MoveTasks, BrokerError> {
         let (now, mut entries) = (common.now(), Vec::new());
-        for (_, document) in kept.scan(MOVE_TASKS, "", None, usize::MAX) {
+        for (_, document) in kept.scan(MOVE_TASKS.name(), "", None, usize::MAX) {
             let task: MoveTask = serde_json::from_slice(&document.bytes)
                 .map_err(|error| BrokerError::Internal(format!("move task: {error}")))?;
             entries.push(Entry::new(task, now));

@@ -350,7 +350,7 @@ fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
     let await_latest = |log: &GroupCommit| {
         let ticket = log.latest();
         while log.outcome(ticket).is_none() {
-            commits.recv_timeout(Duration::from_secs(10)).unwrap();
+            commits.recv_timeout(Duration::from_secs(60)).unwrap();
         }
     };
     await_latest(&bench.log);

@@ -22,7 +22,7 @@ use crate::support::{ANY, content, create, message, over};
 
 const RUNTIMES: u64 = 3;
 const SENDS: u64 = 500;
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(60);
 
 struct Unpark(Thread);
 

@@ -157,7 +157,7 @@ fn duplicates_are_answered_as_the_first_and_not_stored_again() {
         .unwrap()
         .begin_fan_out(&[send(&first), SendTo { queue: &standard, messages: &plain }], &[])
         .unwrap();
-    let (repeated, ticket) = shards.home().unwrap().begin_fan_out(&[send(&again)], &[]).unwrap();
+    let (repeated, appended) = shards.home().unwrap().begin_fan_out(&[send(&again)], &[]).unwrap();
     let (both, _) = shards
         .home()
         .unwrap()
@@ -166,7 +166,7 @@ fn duplicates_are_answered_as_the_first_and_not_stored_again() {
 
     assert_eq!(repeated[0][0].id, accepted[0][0].id);
     assert_eq!(both[1][0].id, accepted[0][0].id);
-    run(&log, shards.home().unwrap().committed(ticket)).unwrap();
+    run(&log, shards.home().unwrap().committed(appended.map(|appended| appended.ticket))).unwrap();
     assert_eq!((standard.counts().total(), fifo.counts().total()), (2, 1));
     shards.close();
 }

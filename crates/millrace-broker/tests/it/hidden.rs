@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use millrace_broker::NewQueue;
+use millrace_broker::{NewQueue, Redrive};
 use millrace_core::QueueKey;
 use millrace_engine::Settings;
 use millrace_journal::SimFileSystem;
@@ -19,6 +19,14 @@ fn a_hidden_queue_works_and_is_in_no_list() {
     let key = QueueKey::hidden("push", "named");
     let new = NewQueue { key: key.clone(), ..new_queue("", Settings::default()) };
     let hidden = created(run(&log, shards.create_queue(&new)).unwrap());
+    let QueueKey { region, account, name } = named.key().clone();
+    let redrive = Redrive { region, account, name, max_receive_count: 3 };
+    let update = shards.catalog().update_queue(&hidden, |definition| {
+        definition.settings.redrive = Some(redrive);
+        Ok::<_, ()>(())
+    });
+    run(&log, update).unwrap().unwrap();
+    assert!(shards.catalog().dead_letter_sources(named.key(), None, 10).is_empty());
     run(&log, hidden.send(&[message("a", &content("a"))])).unwrap();
     shards.close();
     drop((named, hidden, shards, log));

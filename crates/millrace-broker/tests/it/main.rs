@@ -22,4 +22,5 @@ mod polls;
 mod shards;
 mod sources;
 mod support;
+mod tasks;
 mod views;

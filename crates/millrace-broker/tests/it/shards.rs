@@ -9,15 +9,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use millrace_broker::{
-    BrokerError, Incoming, OpenShard, Options, Outgoing, ReceiveRequest, Settings, Shard, Shards,
-    SharedQueue, commit_driver,
+    BrokerError, Incoming, MoveTaskStatus, OpenShard, Options, Outgoing, ReceiveRequest, Redrive,
+    SendTo, Settings, Shard, Shards, SharedQueue, commit_driver,
 };
-use millrace_core::{MessageId, QueueId, ShardId, SystemClock, Timestamp};
+use millrace_core::{MessageId, QueueId, QueueKey, ShardId, SystemClock, Timestamp};
 use millrace_engine::Replay;
-use millrace_journal::{GroupCommit, GroupOptions, LocalJournal, LocalOptions, SimFileSystem};
+use millrace_journal::{
+    GroupCommit, GroupOptions, LocalJournal, LocalOptions, OpenError, SimFileSystem,
+};
 
 use crate::drivers;
-use crate::support::{ANY, content, created, key, message, new_queue, run};
+use crate::support::{ANY, content, created, key, message, move_task, new_queue, run};
 
 const HOME: ShardId = ShardId(0);
 const OTHER: ShardId = ShardId(3);
@@ -27,19 +29,31 @@ fn shards() -> Arc<Shards> {
     Shards::new(Arc::new(SystemClock::new()))
 }
 
+/// The journal of a file system, once whoever was the last to let go of it has closed its files.
+fn unlocked(fs: &Arc<SimFileSystem>) -> (LocalJournal, Replay) {
+    let begun = Instant::now();
+    loop {
+        let mut replay = Replay::default();
+        let options = LocalOptions { segment_bytes: 64 << 10, ..LocalOptions::default() };
+        let opened =
+            LocalJournal::open(fs.clone(), Path::new("/journal"), options, &mut |record| {
+                replay.apply(record.index, record.position.0, record.record_len).unwrap();
+            });
+        match opened {
+            Ok((journal, _)) => return (journal, replay),
+            Err(OpenError::Locked { .. }) if begun.elapsed() < LONG => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// Opens a shard over the journal of a file system.
 fn try_open(
     shards: &Shards,
     id: ShardId,
     fs: &Arc<SimFileSystem>,
 ) -> Result<(Arc<GroupCommit>, Arc<Shard>), BrokerError> {
-    let mut replay = Replay::default();
-    let options = LocalOptions { segment_bytes: 64 << 10, ..LocalOptions::default() };
-    let (journal, _) =
-        LocalJournal::open(fs.clone(), Path::new("/journal"), options, &mut |record| {
-            replay.apply(record.index, record.position.0, record.record_len).unwrap();
-        })
-        .unwrap();
+    let (journal, replay) = unlocked(fs);
     let log = GroupCommit::new(Box::new(journal), GroupOptions::default());
     let replayed = replay.finish(Shard::first_seq(id, log.opened().epoch.0)?);
     let secret = u128::from(id.0) + 1;
@@ -79,6 +93,15 @@ async fn yield_now() {
         Poll::Pending
     })
     .await;
+}
+
+/// Does something at its end, whatever that is.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 /// Waits for what others do.
@@ -150,6 +173,8 @@ fn a_shard_is_closed_and_built_again_while_others_go_on() {
     let (sent, tried, is_over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
 
     let committer = std::thread::scope(|scope| {
+        // Also if a check fails: the clients would go on for ever.
+        let _over = OnDrop(|| is_over.store(true, Ordering::Relaxed));
         for client in 0..CLIENTS {
             let (shards, steady) = (&shards, &steady);
             let (sent, tried, is_over) = (&sent, &tried, &is_over);
@@ -193,7 +218,6 @@ fn a_shard_is_closed_and_built_again_while_others_go_on() {
             (log, shard) = open(&shards, OTHER, &fs);
             committer = log.spawn_committer().unwrap();
         }
-        is_over.store(true, Ordering::Relaxed);
         committer
     });
 
@@ -277,4 +301,65 @@ fn a_journal_that_was_opened_too_often_is_refused() {
     let text = "the journal is in its epoch 65536, limit 65535: no further ids can be made; move \
                 the messages to a server with a new data directory";
     assert_eq!(refused.to_string(), text);
+}
+
+/// One record moves a message, so it cannot leave its journal.
+#[test]
+fn messages_stay_in_their_shard() {
+    let shards = shards();
+    let (home_log, home) = open(&shards, HOME, &Arc::new(SimFileSystem::new(1)));
+    let (log, other) = open(&shards, OTHER, &Arc::new(SimFileSystem::new(2)));
+    let dead = create(&log, &other, "dead");
+    let jobs = create(&home_log, &home, "jobs");
+    let QueueKey { region, account, name } = dead.key().clone();
+    let redrive = Redrive { region, account, name, max_receive_count: 1 };
+    let update = shards.catalog().update_queue(&jobs, |definition| {
+        definition.settings.redrive = Some(redrive);
+        Ok::<_, ()>(())
+    });
+    run(&home_log, update).unwrap().unwrap();
+    run(&home_log, send(&jobs, 1)).unwrap();
+
+    let at_once = ReceiveRequest { visibility_timeout_s: Some(0), ..ANY };
+    for _ in 0..3 {
+        assert_eq!(run(&home_log, jobs.receive(&at_once)).unwrap().len(), 1);
+    }
+    let start = move_task(jobs.key(), dead.key());
+    run(&home_log, home.move_tasks().start(&start)).unwrap();
+    shards.maintain();
+
+    let task = home.move_tasks().of_source(jobs.key(), 1).remove(0);
+    assert_eq!(task.status, MoveTaskStatus::Failed);
+    assert_eq!((jobs.counts().total(), dead.counts().total()), (1, 0));
+    shards.close();
+}
+
+/// Two fan-outs to the same queues, each in its own order, do not wait for each other.
+#[test]
+fn fan_outs_lock_their_queues_in_one_order() {
+    let shards = shards();
+    let (log, home) = open(&shards, HOME, &Arc::new(SimFileSystem::new(1)));
+    let queues = ["a", "b"].map(|name| create(&log, &home, name));
+    let (done, is_done) = std::sync::mpsc::channel();
+    for turn in 0..2 {
+        let (log, home, queues, done) = (log.clone(), home.clone(), queues.clone(), done.clone());
+        std::thread::spawn(move || {
+            let content = content("m");
+            for _ in 0..3_000 {
+                let messages = [message("m", &content)];
+                let to = |number: usize| SendTo { queue: &queues[number], messages: &messages };
+                // What waits for its commit fills the journal's room again and again.
+                while home.begin_fan_out(&[to(turn), to(1 - turn)], &[]).is_err() {
+                    log.commit_step();
+                }
+            }
+            done.send(()).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        is_done.recv_timeout(LONG).expect("they wait for each other");
+    }
+    while log.commit_step() {}
+    assert_eq!(queues.map(|queue| queue.counts().total()), [6_000; 2]);
+    shards.close();
 }

@@ -19,7 +19,7 @@ struct ErrorBody {
 /// The error that an answer with a status other than 200 means. Whatever protocol was spoken, what
 /// stands between may answer in the other. An answer without an error code, in its body or its
 /// headers, is none of SQS: some proxy wrote it, and what became of the request is unknown.
-pub(super) fn error_of(answer: &Answer) -> CallError {
+pub(crate) fn error_of(answer: &Answer) -> CallError {
     let body = serde_json::from_slice(&answer.body).ok().or_else(|| of_xml(&answer.body));
     let mut body: ErrorBody = body.unwrap_or_default();
     if body.shape.is_empty()

@@ -13,6 +13,7 @@ mod protocol_tests;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use answer::error_of;
 pub use client::{Action, SqsClient, SqsOptions, Wait};
 pub use peer::SqsPeer;
 pub use protocol::Protocol;

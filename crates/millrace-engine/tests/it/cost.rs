@@ -1,7 +1,8 @@
 //! Commands cost the same however long the backlog is and however many groups there are.
 //!
-//! Measured on one queue that grows: the fastest of many rounds counts, so that other work on the
-//! machine disturbs neither side, and a disturbed measurement is repeated.
+//! Measured on a short queue and a long one in turn, so that a machine that becomes slower meanwhile
+//! does so for both. The fastest of many rounds counts, so that other work on the machine disturbs
+//! neither, and a disturbed measurement is repeated.
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const SHORT: usize = 1_000;
 const LONG: usize = 1_000_000;
 const ROUNDS: usize = 60;
+const MEASUREMENTS: usize = 6;
 const RECEIVES_PER_ROUND: usize = 20;
 
 struct Backlog {
@@ -51,52 +53,60 @@ impl Backlog {
         }
     }
 
-    /// The fastest round of receives of ten, each followed by ten deletes and ten sends.
-    fn fastest_round(&mut self) -> Duration {
+    /// The time of some receives of ten, each followed by ten deletes and ten sends.
+    fn round(&mut self) -> Duration {
         let receive = Receive {
             max: 10,
             visibility_timeout_s: None,
             attempt: None,
             in_flight_limit: 120_000,
         };
-        let round = |backlog: &mut Backlog| {
-            let begun = Instant::now();
-            for _ in 0..RECEIVES_PER_ROUND {
-                let queue = &mut backlog.queue;
-                queue.tick(NOW, 10);
-                let mut records = Records::default();
-                let received = queue.receive(NOW, &receive, DeadLetters::Deliver, &mut records);
-                let deliveries = received.unwrap().deliveries;
-                let handles = deliveries.iter().map(|delivery| Handle {
-                    queue: QueueId(1),
-                    seq: delivery.at.seq,
-                    slot: delivery.at.slot,
-                    receive_count: delivery.receive_count,
-                });
-                let handles: Vec<_> = handles.collect();
-                assert_eq!(queue.delete(&handles, &mut records)[..], [Ok(true); 10]);
-                (0..10).for_each(|_| backlog.send());
-            }
-            begun.elapsed()
-        };
-        (0..ROUNDS).map(|_| round(self)).min().unwrap_or_default()
+        let begun = Instant::now();
+        for _ in 0..RECEIVES_PER_ROUND {
+            let queue = &mut self.queue;
+            queue.tick(NOW, 10);
+            let mut records = Records::default();
+            let received = queue.receive(NOW, &receive, DeadLetters::Deliver, &mut records);
+            let deliveries = received.unwrap().deliveries;
+            let handles = deliveries.iter().map(|delivery| Handle {
+                queue: QueueId(1),
+                seq: delivery.at.seq,
+                slot: delivery.at.slot,
+                receive_count: delivery.receive_count,
+            });
+            let handles: Vec<_> = handles.collect();
+            assert_eq!(queue.delete(&handles, &mut records)[..], [Ok(true); 10]);
+            (0..10).for_each(|_| self.send());
+        }
+        begun.elapsed()
     }
 }
 
-/// A thousand times the backlog may cost more cache misses, but not three times as much.
-fn assert_same_cost(kind: Kind, groups: usize) {
-    let mut backlog = Backlog::new(kind, groups);
-    backlog.grow_to(SHORT);
-    let short = backlog.fastest_round();
-    backlog.grow_to(LONG);
-    let mut long = backlog.fastest_round();
-    for _ in 0..5 {
-        if long < short * 3 {
+/// Fails if rounds of one backlog cost three times as much as those of the other: more cache misses
+/// are allowed for.
+fn assert_close(plain: &mut Backlog, other: &mut Backlog, what: &str) {
+    let [mut of_plain, mut of_other] = [Duration::MAX; 2];
+    for _ in 0..MEASUREMENTS {
+        for _ in 0..ROUNDS {
+            of_plain = of_plain.min(plain.round());
+            of_other = of_other.min(other.round());
+        }
+        if of_other < of_plain * 3 {
             return;
         }
-        long = long.min(backlog.fastest_round());
     }
-    panic!("{short:?} at {SHORT} messages, {long:?} at {LONG}");
+    panic!("{of_plain:?}, and {of_other:?} {what}");
+}
+
+/// A thousand times the backlog costs the same.
+fn assert_same_cost(kind: Kind, groups: usize) {
+    let [mut short, mut long] = [SHORT, LONG].map(|messages| {
+        let mut backlog = Backlog::new(kind, groups);
+        backlog.grow_to(messages);
+        backlog
+    });
+
+    assert_close(&mut short, &mut long, "with a thousand times the backlog");
 }
 
 #[test]
@@ -144,10 +154,14 @@ fn assert_same_replay_cost(order: impl Fn(u64) -> Vec<u64>) {
     let [short, long] = [2_000, 32_000].map(order);
     // As many messages at a time as the long one, so that other work on the machine disturbs both alike.
     let shorts = || (0..16).map(|_| replay_cost(&short)).sum::<Duration>() / 16;
-    let short = (0..4).map(|_| shorts()).min().unwrap_or_default();
-    let longs = || replay_cost(&long);
-    let is_as_quick = std::iter::repeat_with(longs).take(5).any(|long| long < short * 5);
-    assert!(is_as_quick, "{short:?} each for 2,000");
+    let mut costs = Vec::new();
+    // Each beside short ones before and after it, as the machine may become slower.
+    let is_as_quick = (0..5).any(|_| {
+        let (before, long, after) = (shorts(), replay_cost(&long), shorts());
+        costs.push([before, long, after]);
+        long < before.min(after) * 5
+    });
+    assert!(is_as_quick, "2,000, 32,000 and again 2,000: {costs:?}");
 }
 
 #[test]
@@ -169,9 +183,6 @@ fn replay_of_messages_relocated_twice_does_not_depend_on_the_length_of_their_gro
 fn receive_does_not_depend_on_what_is_hidden() {
     for kind in [Kind::Standard, Kind::Fifo] {
         let mut backlog = Backlog::new(kind, 50_000);
-        backlog.grow_to(SHORT);
-        let alone = backlog.fastest_round();
-
         backlog.grow_to(100_000);
         let all = Receive {
             max: 50_000,
@@ -184,8 +195,9 @@ fn receive_does_not_depend_on_what_is_hidden() {
         backlog.groups = (0..100).map(|group| format!("other-{group}")).collect();
         let ready = backlog.queue.counts().ready as usize;
         backlog.grow_to(ready + SHORT);
-        let beside = (0..6).map(|_| backlog.fastest_round()).min().unwrap_or_default();
+        let mut alone = Backlog::new(kind, 50_000);
+        alone.grow_to(SHORT);
 
-        assert!(beside < alone * 3, "{kind:?}: {alone:?} alone, {beside:?} beside 50,000 hidden");
+        assert_close(&mut alone, &mut backlog, &format!("of {kind:?} beside 50,000 hidden"));
     }
 }

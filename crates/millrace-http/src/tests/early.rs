@@ -23,7 +23,7 @@ async fn answer_counts_that_comes_before_the_server_has_taken_the_whole_request(
     let body = Bytes::from(vec![b'x'; 64 << 20]);
 
     let asked = transport.call(Call { body, ..call(Lane::Quick, Repeat::Safe) });
-    let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap().unwrap();
+    let answer = tokio::time::timeout(PATIENCE, asked).await.unwrap().unwrap();
 
     assert_eq!((answer.status, &*answer.body), (413, &b"too large"[..]));
     drop(server.await.unwrap());

@@ -22,7 +22,8 @@ async fn two_idle(options: &TransportOptions) -> (FaultServer, Transport) {
     });
     let server = server.await.unwrap();
     let transport = transport(&server, options);
-    let (first, second) = tokio::join!(ask_for(&transport, "/both"), ask_for(&transport, "/both"));
+    let (first, second) =
+        tokio::join!(ask_patiently(&transport, "/both"), ask_patiently(&transport, "/both"));
     first.and(second).unwrap();
     assert_eq!(server.connections(), 2);
     (server, transport)
@@ -31,6 +32,12 @@ async fn two_idle(options: &TransportOptions) -> (FaultServer, Transport) {
 async fn ask_for(transport: &Transport, target: &str) -> Result<Answer, TransportError> {
     let head = Head::new("POST", target, "h").unwrap();
     transport.call(Call { head, ..call(Lane::Quick, Repeat::Safe) }).await
+}
+
+/// However short the time is that the transport gives others for an answer.
+async fn ask_patiently(transport: &Transport, target: &str) -> Result<Answer, TransportError> {
+    let head = Head::new("POST", target, "h").unwrap();
+    transport.call(Call { head, wait: PATIENCE, ..call(Lane::Quick, Repeat::Safe) }).await
 }
 
 /// As after a fail-over that no end of a connection told of.
@@ -42,7 +49,7 @@ async fn silence_on_a_kept_connection_ends_the_idle_ones_too() {
 
     let error = ask_for(&transport, "/never").await.unwrap_err();
     assert!(matches!(error, TransportError::AnswerTimeout { .. }), "{error}");
-    ask_for(&transport, "/").await.unwrap();
+    ask_patiently(&transport, "/").await.unwrap();
 
     assert_eq!(transport.ledger().silent, 1);
     assert_eq!(server.requests().last().unwrap().connection, 3);
@@ -64,15 +71,19 @@ async fn a_caller_that_gives_up_on_silence_ends_the_idle_ones_too() {
 async fn connections_that_answered_since_outlive_the_silence_of_another() {
     let (server, transport) = two_idle(&TransportOptions::default()).await;
 
-    let silent = async {
-        let silent = ask_for(&transport, "/never");
-        assert!(tokio::time::timeout(2 * SILENT_AFTER, silent).await.is_err());
-    };
     let answered = async {
         eventually(|| server.requests().len() == 3).await;
         ask_for(&transport, "/").await.unwrap();
     };
-    tokio::join!(silent, answered);
+    {
+        let mut silent = std::pin::pin!(ask_for(&transport, "/never"));
+        tokio::select! {
+            _ = &mut silent => unreachable!("nobody answers it"),
+            () = answered => {}
+        }
+        // Given up after the other's answer, however late that came.
+        assert!(tokio::time::timeout(2 * SILENT_AFTER, silent).await.is_err());
+    }
     ask_for(&transport, "/").await.unwrap();
 
     assert_eq!(transport.ledger().silent, 0);

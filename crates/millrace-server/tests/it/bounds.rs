@@ -148,8 +148,21 @@ fn answers_that_nobody_takes_are_bounded() {
     assert_eq!((refused.status, refused.text()), (503, "too many large answers at a time\n"));
     assert_eq!(server.event(), Event::TakenBack);
     assert_eq!(other.get("/big/1000").body.len(), 1000, "small ones are answered");
+    drop(idle);
+}
 
-    // Once it has stood still for a moment, its client has to ask again.
+#[test]
+fn answer_that_stands_still_makes_room_for_another() {
+    let server = with(|options| {
+        options.limits.max_untaken_bytes = 30_000_000;
+        options.timeouts.still = Duration::from_millis(50);
+    });
+    let mut idle = server.connect();
+    idle.send("GET /big/20000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.wait_until(|totals| totals.requests >= 1);
+    let mut other = server.connect();
+
+    // Until it has stood still for so long, its client has to ask again.
     let began = Instant::now();
     while other.get("/big/20000000").status == 503 {
         assert!(began.elapsed() < PATIENCE);

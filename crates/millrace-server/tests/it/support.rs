@@ -12,7 +12,7 @@ use millrace_server::{Counters, Drain, Drained, Hooks, Options, Server, Totals};
 use millrace_wire::{BodyStream, Judgement, Request, Response, Service, Tenant, Unsent};
 
 /// Long enough for a busy machine; only a failing test waits that long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the fake service saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,11 +172,14 @@ pub(crate) struct Running {
     thread: Option<JoinHandle<Drained>>,
 }
 
-/// Options for a test: one worker, a free port, precise deadlines.
+/// Options for a test: one worker, a free port, precise deadlines. No body or answer makes room for
+/// others because it stands still, as it may where the machine is slow.
 pub(crate) fn options() -> Options {
     let mut options =
         Options { listen: vec!["127.0.0.1:0".parse().unwrap()], workers: 1, ..Options::default() };
     options.timeouts.sweep = Duration::from_millis(5);
+    options.timeouts.still = Duration::from_secs(3600);
+    options.timeouts.long = Duration::from_secs(3600);
     options
 }
 

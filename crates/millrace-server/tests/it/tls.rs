@@ -123,6 +123,25 @@ async fn http_2_is_chosen_by_alpn() {
 }
 
 #[tokio::test]
+async fn plain_http_is_answered_with_the_scheme_to_use() {
+    let secured = start();
+    for request in ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut client = TcpStream::connect(secured.server.address).await.unwrap();
+        client.write_all(request.as_bytes()).await.unwrap();
+
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+
+        assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+        assert!(body.contains("https://"), "{body}");
+    }
+    let totals = secured.server.wait_until_closed();
+    assert_eq!(totals.closed_for(Closed::Handshake), 2);
+}
+
+#[tokio::test]
 async fn a_drain_does_not_wait_for_clients_that_have_said_nothing() {
     let secured = start();
     let client = secured.client(&[b"h2"]);
@@ -187,11 +206,11 @@ async fn a_renewed_certificate_is_taken_while_connections_go_on() {
 }
 
 #[tokio::test]
-async fn plain_text_on_a_tls_port_is_closed() {
+async fn what_is_neither_tls_nor_http_gets_no_answer_of_http() {
     let secured = start();
     let mut stream = TcpStream::connect(secured.server.address).await.unwrap();
 
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    stream.write_all(b"hello, is this the queue server?\r\n").await.unwrap();
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
 

@@ -139,6 +139,10 @@ pub(super) fn of_alarm(error: AlarmError) -> ApiError {
 pub(super) fn of_broker(error: BrokerError) -> ApiError {
     match error {
         error if error.is_backlog() => ApiError::throttling("Rate exceeded"),
+        error if error.is_outcome_unknown() => {
+            tracing::warn!(%error, "alarms may be changed or not");
+            ApiError::outcome_unknown()
+        }
         error if error.is_for_now() => {
             tracing::warn!(%error, "alarms are not changed");
             ApiError::service_unavailable("The service cannot store changes at the moment.")
@@ -179,6 +183,9 @@ mod tests {
             let kept = KeptError::Broker(BrokerError::Unavailable(error));
             assert_eq!(of_alarm(AlarmError::Kept(kept)).code, code);
         }
+        let late = BrokerError::Unavailable(Unavailable::NotSettled("hangs".into()));
+        let told = of_alarm(AlarmError::Kept(KeptError::Broker(late))).message;
+        assert!(told.contains("outcome is unknown"), "{told}");
         let changed = KeptError::Changed { collection: "c".into(), key: "k".into() };
         assert_eq!(of_alarm(AlarmError::Kept(changed)).code, "InternalFailure");
         assert_eq!(of_alarm(AlarmError::TooLarge).code, "LimitExceeded");

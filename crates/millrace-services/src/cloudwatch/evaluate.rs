@@ -86,8 +86,13 @@ fn judge(book: &SharedBook, alarm: &Alarm, points: Points, now: Timestamp) -> bo
     let (end_s, period_s) = (end_s(alarm, now), alarm.evaluated_period_s());
     let samples_min = alarm.samples_min();
     let watched = Watched { points: &points, period_s, end_s, samples_min };
-    let verdict = alarm.rule.judge(&watched, alarm.state);
-    match lock(book).judged(&alarm.scope, &alarm.name, &verdict, now) {
+    let mut book = lock(book);
+    // Its state may have been set by hand meanwhile; data of another configuration say nothing.
+    let present = book.alarm(&alarm.scope, &alarm.name);
+    let present = present.filter(|present| present.configured_at == alarm.configured_at);
+    let Some(present) = present.map(|present| present.state) else { return false };
+    let verdict = alarm.rule.judge(&watched, present);
+    match book.judged(&alarm.scope, &alarm.name, &verdict, now) {
         Ok(Some(owed)) => {
             announce(&owed.change);
             true
@@ -165,7 +170,7 @@ fn end_s(alarm: &Alarm, now: Timestamp) -> u64 {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use millrace_metrics::alarm::State;
+    use millrace_metrics::alarm::{MissingData, State};
     use millrace_metrics::{Entity, Record, Scope, Summary, Unit};
     use millrace_wire::cloudwatch::{MetricDataQuery, PutMetricAlarm};
 
@@ -295,6 +300,36 @@ mod tests {
         configured.configured_at = minute(119).0;
         lock(&book).put(configured, minute(119)).unwrap();
         assert_eq!(states_at(Some(119), 119), [high, high], "once it is configured");
+    }
+
+    #[test]
+    fn a_state_that_is_set_by_hand_during_an_evaluation_stays() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let store = MetricStore::open(None, Timestamp(1)).unwrap();
+        let mut book = book();
+        for name in ["kept", "configured", "deleted"] {
+            let (alarm_name, treat_missing_data) = (Some(name.into()), Some("ignore".into()));
+            let input = PutMetricAlarm { alarm_name, treat_missing_data, ..example() };
+            book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
+        }
+        let book: SharedBook = Arc::new(Mutex::new(book));
+        let now = Timestamp(600_000);
+        let mut left = due(&book, "000000000000", None, now);
+        {
+            let (mut book, by_hand) = (lock(&book), || ("by hand".to_owned(), None));
+            book.set_state(&scope, "kept", State::Ok, by_hand(), now).unwrap();
+            let mut configured = book.alarm(&scope, "configured").unwrap().clone();
+            (configured.configured_at, configured.rule.missing) = (now.0, MissingData::Breaching);
+            book.put(configured, now).unwrap();
+            book.delete(&scope, "deleted", now).unwrap();
+        }
+
+        let has_changed = evaluate_batch(&store, &book, &mut left, (&Interrupt::default(), now));
+
+        assert!(!has_changed);
+        let states =
+            ["kept", "configured"].map(|name| lock(&book).alarm(&scope, name).unwrap().state);
+        assert_eq!(states, [State::Ok, State::InsufficientData]);
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Actions that read domains, their figures and single items. What was acknowledged is always seen:
 //! reads are consistent, whether or not they ask for it.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use millrace_metrics::Scope;
+use millrace_tables::{DomainKey, Tables};
 use millrace_wire::ApiError;
 use millrace_wire::simpledb::{Domain, GetAttributes, ListDomains};
 
@@ -52,6 +56,13 @@ impl SimpleDb {
         let found = self.tables.item(&domain, item, names).await.map_err(error::of_read)?;
         Ok(Answer::Attributes(found.ok_or_else(error::no_such_domain)?))
     }
+}
+
+/// Regions and accounts that have domains.
+pub(crate) async fn scopes(tables: &Tables) -> Result<BTreeSet<Scope>, ApiError> {
+    let domains = tables.all_domains().await.map_err(error::of_read)?;
+    let scope = |domain: DomainKey| Scope { region: domain.region, account: domain.account };
+    Ok(domains.into_iter().map(scope).collect())
 }
 
 fn token(name: &str) -> String {

@@ -29,6 +29,7 @@ use answer::Answer;
 pub(crate) use changes::reset;
 pub(crate) use exports::Exports;
 pub(crate) use figures::TableFigures;
+pub(crate) use lookups::scopes;
 
 /// SimpleDB: 1 MB of a request.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;

@@ -239,9 +239,7 @@ pub(crate) fn of_broker(error: BrokerError) -> ApiError {
         error if error.is_backlog() => modelled("RequestThrottled", 403, "Rate exceeded."),
         error if error.is_outcome_unknown() => {
             warn_once_a_second(&error);
-            ApiError::service_unavailable(
-                "The service did not store the change in time. The outcome is unknown.",
-            )
+            ApiError::outcome_unknown()
         }
         BrokerError::Unavailable(reason) => {
             warn_once_a_second(&reason);

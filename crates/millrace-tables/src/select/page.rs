@@ -8,9 +8,9 @@ use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::ast::{Direction, Operand, Order, Output, Select};
 use super::condition::{Condition, Facts};
+use super::covers::Part;
 use super::error::SelectError;
 use super::plan::{Keeps, Plan};
-use super::ranges::Ranges;
 use super::token::Position;
 use super::walk::{Entry, text};
 use super::{Bounds, Found};
@@ -98,6 +98,7 @@ impl Page<'_> {
                 return Ok(ControlFlow::Break(()));
             }
             let position = after.get_or_insert_with(|| self.plan.start());
+            position.part = entry.part;
             position.key.clear();
             position.key.push_str(entry.key);
             position.item = entry.item;
@@ -154,10 +155,10 @@ impl Page<'_> {
         while let Some((key, item)) =
             if is_ascending { found.pop_first() } else { found.pop_last() }
         {
-            if !self.take(&Entry { key: &key, item }, self.is_full())? {
+            if !self.take(&Entry { part: 0, key: &key, item }, self.is_full())? {
                 return Ok(after);
             }
-            after = Some(Position { walk: self.plan.number, key, item });
+            after = Some(Position { walk: self.plan.number, part: 0, key, item });
         }
         Ok(None)
     }
@@ -202,6 +203,8 @@ struct Loader<'a> {
     /// Name ids of the condition's attributes, and their numbers.
     numbers: Vec<(i64, usize)>,
     needs_item_name: bool,
+    /// Entries have all that the condition is about: no item is read for it.
+    is_key_enough: bool,
     facts: Facts,
     pairs: Statement<'a>,
     item_name: Statement<'a>,
@@ -234,9 +237,11 @@ impl<'a> Loader<'a> {
             }
         }
         let mut needs_item_name = plan.is_to_be_sorted;
+        let mut is_key_enough = plan.keeps == Keeps::All && !plan.is_to_be_sorted;
         if let Some(condition) = &select.condition {
             condition.visit(&mut |predicate| {
                 needs_item_name |= predicate.operand == Operand::ItemName;
+                is_key_enough &= plan.operand.as_ref() == Some(&predicate.operand);
             });
         }
         let values = vec![Vec::new(); condition.as_ref().map_or(0, |known| known.attributes.len())];
@@ -245,6 +250,7 @@ impl<'a> Loader<'a> {
             condition,
             numbers,
             needs_item_name,
+            is_key_enough,
             facts: Facts { item_name: String::new(), values },
             pairs: connection.prepare(
                 "SELECT name, value FROM attributes WHERE item = ? ORDER BY place, value",
@@ -262,6 +268,13 @@ impl<'a> Loader<'a> {
         }
         let Some(condition) = &self.condition else { return Ok(true) };
         let facts = &mut self.facts;
+        if self.is_key_enough {
+            match facts.values.as_mut_slice() {
+                [] => entry.key.clone_into(&mut facts.item_name),
+                [values, ..] => *values = vec![entry.key.to_owned()],
+            }
+            return Ok(condition.holds(facts));
+        }
         facts.values.iter_mut().for_each(Vec::clear);
         let mut has_output = !matches!(self.select.output, Output::Attributes(_));
         let mut rows = self.pairs.query([entry.item])?;
@@ -329,10 +342,18 @@ fn keeps(entry: &Entry<'_>, plan: &Plan, condition: &Condition, facts: &Facts) -
     let values = |name: &str| condition.number_of(name).map_or(&[][..], |of| facts.values_of(of));
     match &plan.keeps {
         Keeps::All => true,
-        Keeps::First(name) => {
-            let ranges: &Ranges = &plan.walk.ranges;
-            !values(name).iter().any(|value| value.as_str() < entry.key && ranges.contain(value))
-        }
+        Keeps::First(parts) => !parts.iter().take(usize::from(entry.part) + 1).enumerate().any(
+            |(number, Part { operand, ranges })| {
+                let is_before = |value: &String| {
+                    let is_other_part = number < usize::from(entry.part);
+                    (is_other_part || value.as_str() < entry.key) && ranges.contain(value)
+                };
+                match operand {
+                    Operand::ItemName => is_before(&facts.item_name),
+                    Operand::Attribute(name) => values(name).iter().any(is_before),
+                }
+            },
+        ),
         Keeps::Extreme(name) => {
             let is_better = |value: &String| match plan.walk.direction {
                 Direction::Ascending => value.as_str() < entry.key,
@@ -351,6 +372,6 @@ fn bytes_of(item: &Item) -> usize {
 
 impl Plan {
     fn start(&self) -> Position {
-        Position { walk: self.number, key: String::new(), item: 0 }
+        Position { walk: self.number, part: 0, key: String::new(), item: 0 }
     }
 }

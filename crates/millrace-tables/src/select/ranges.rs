@@ -79,13 +79,13 @@ impl Ranges {
     }
 
     /// Returns the one range from the first text to the end of the last.
-    pub(super) fn up_to_end(&self) -> Ranges {
+    pub(super) fn with_no_start(&self) -> Ranges {
         let Some(last) = self.0.last() else { return Ranges::default() };
         Ranges(vec![Range { low: String::new(), high: last.high.clone() }])
     }
 
     /// Returns the one range from the first text on.
-    pub(super) fn from_start(&self) -> Ranges {
+    pub(super) fn with_no_end(&self) -> Ranges {
         let Some(first) = self.0.first() else { return Ranges::default() };
         Ranges(vec![Range { low: first.low.clone(), high: None }])
     }

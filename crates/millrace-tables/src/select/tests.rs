@@ -2,6 +2,7 @@
 
 mod corpus;
 mod database;
+mod hostile;
 mod pages;
 mod properties;
 mod speed;

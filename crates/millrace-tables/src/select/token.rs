@@ -1,7 +1,7 @@
 //! Tokens: where the next page begins.
 //!
 //! ```text
-//! base64url( version u8 | fingerprint u64 | walk u8 | item i64 | key )        numbers little-endian
+//! base64url( version u8 | fingerprint u64 | walk u8 | part u8 | item i64 | key ), little-endian
 //! ```
 
 use base64::Engine;
@@ -24,6 +24,8 @@ const TOKEN_BYTES_MAX: usize = 4096;
 pub(super) struct Position {
     /// The number of the walk among those that the plan could choose.
     pub walk: u8,
+    /// The number of the walk's part.
+    pub part: u8,
     /// The value that the index is walked by, or the item's name.
     pub key: String,
     /// Zero if the key is the item's name.
@@ -44,7 +46,7 @@ impl Position {
     pub(super) fn to_token(&self, fingerprint: u64) -> String {
         let mut bytes = vec![VERSION];
         bytes.extend(fingerprint.to_le_bytes());
-        bytes.push(self.walk);
+        bytes.extend([self.walk, self.part]);
         bytes.extend(self.item.to_le_bytes());
         bytes.extend(self.key.as_bytes());
         URL_SAFE_NO_PAD.encode(bytes)
@@ -65,8 +67,8 @@ fn decode(token: &str, fingerprint: u64) -> Option<Position> {
     if *version != VERSION || u64::from_le_bytes(*found) != fingerprint {
         return None;
     }
-    let (walk, rest) = rest.split_first()?;
+    let ([walk, part], rest) = rest.split_first_chunk()?;
     let (item, key) = rest.split_first_chunk()?;
     let key = String::from_utf8(key.to_vec()).ok()?;
-    Some(Position { walk: *walk, key, item: i64::from_le_bytes(*item) })
+    Some(Position { walk: *walk, part: *part, key, item: i64::from_le_bytes(*item) })
 }

@@ -195,6 +195,13 @@ fn open_file(path: &Path, log: &dyn Log) -> Result<(Connection, State, Option<Kn
         (Found::Sound(connection, state), None) if state.applied == 0 => {
             return Ok((connection, state, None));
         }
+        // A backup of a server that has never had a domain: the copy has a position, and the
+        // journal knows of no database.
+        (Found::Sound(connection, state), None) if has_no_domains(&connection)? => {
+            let reset = connection.execute("UPDATE state SET applied = 0", []);
+            reset.map_err(OpenError::sqlite("resetting its position"))?;
+            return Ok((connection, State { applied: 0, ..state }, None));
+        }
         (Found::Sound(..), None) => return Err(OpenError::Foreign { path: owned() }),
         (Found::Sound(connection, state), Some(known)) if state.database == known.database => {
             if state.applied > log.end() {
@@ -238,8 +245,7 @@ fn accepted(
 ) -> Result<(Connection, State, Option<Known>), OpenError> {
     let sqlite = OpenError::sqlite("accepting it");
     let tail = log.tail();
-    let sql = "SELECT NOT EXISTS (SELECT 1 FROM domains)";
-    let is_empty = connection.query_row(sql, [], |row| row.get::<_, bool>(0)).map_err(&sqlite)?;
+    let is_empty = has_no_domains(&connection)?;
     let state = State { database: new_id()?, applied: tail, is_accepted: false };
     let born = is_empty.then_some(tail);
     let known = Known { database: state.database.clone(), born, checkpointed: tail };
@@ -248,6 +254,12 @@ fn accepted(
     connection.execute(sql, (&state.database, tail as i64)).map_err(&sqlite)?;
     tracing::warn!("the database of domains is taken as it is");
     Ok((connection, state, Some(known)))
+}
+
+fn has_no_domains(connection: &Connection) -> Result<bool, OpenError> {
+    let sql = "SELECT NOT EXISTS (SELECT 1 FROM domains)";
+    let is_empty = connection.query_row(sql, [], |row| row.get(0));
+    is_empty.map_err(OpenError::sqlite("looking for domains"))
 }
 
 fn find(path: &Path) -> Result<Found, OpenError> {

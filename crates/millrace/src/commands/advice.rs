@@ -3,19 +3,19 @@
 
 use std::time::Duration;
 
-use millrace_client::sqs::Action;
-use millrace_client::transport::{Answer, TransportError};
+use millrace_client::sqs::{Action, SqsClient, Wait};
+use millrace_client::transport::{Answer, Repeat, TransportError};
 use millrace_client::{CallError, CallErrorKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::connection::{Sqs, list, text};
+use super::connection::{LISTED, Sqs, is_amazon, list, name_of, parse, text};
 
 /// The longest wait for a server that can say more about a failure.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-const SPEAKS_TLS: &str =
+pub(super) const MAY_SPEAK_TLS: &str =
     "if the port speaks TLS, the URL must begin with https:// instead of http://";
 
 /// The answer to `/ready`, in which a console names its server.
@@ -39,7 +39,7 @@ impl Sqs {
             NoSuchQueue => self.of_missing_queue(parameters).await,
             Refused if error.code == "MethodNotAllowed" => self.of_console().await,
             Refused => of_refusal(&error, action, parameters),
-            Malformed if error.code == "not-http" => Some(SPEAKS_TLS.to_owned()),
+            Malformed if error.code == "not-http" => Some(MAY_SPEAK_TLS.to_owned()),
             Malformed => self.of_console().await,
             _ => None,
         };
@@ -106,8 +106,64 @@ impl Sqs {
             "" => url_account.unwrap_or_default(),
             account => account,
         };
-        Some(of_places(name, named_account, &found))
+        let mut advice = of_places(name, named_account, &found);
+        if list(&found, "found").is_empty()
+            && let Some(similar) = similar_queue(&self.client, name).await
+        {
+            advice = format!("did you mean {similar}? {advice}");
+        }
+        Some(advice)
     }
+}
+
+/// Adds advice to the error of a client that found no queue of that name, or no server.
+pub(crate) async fn of_search(client: &SqsClient, queue: &str, mut error: CallError) -> CallError {
+    use CallErrorKind::{Malformed, NoSuchQueue, Refused, Transport};
+    let advice = match error.kind {
+        NoSuchQueue => {
+            let similar = similar_queue(client, name_of(queue)).await;
+            let question = similar.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+            format!(
+                "{question}`millrace queue list` shows the queues of a region and account, \
+                 `millrace queue create` makes one"
+            )
+        }
+        Transport => match of_transport(&error.message) {
+            Some(advice) => advice,
+            None => return error,
+        },
+        Malformed if error.code == "not-http" => MAY_SPEAK_TLS.to_owned(),
+        Refused if error.code == "MethodNotAllowed" => {
+            "this may be the port of the web console: `millrace ready` says where the server is"
+                .to_owned()
+        }
+        _ => return error,
+    };
+    error.message = format!("{}\n{advice}", error.message);
+    error
+}
+
+/// The queue whose name differs least from a name that no queue has, if it is likely to be meant.
+/// Amazon is not asked: who may use a queue there need not be allowed to list them.
+async fn similar_queue(client: &SqsClient, name: &str) -> Option<String> {
+    if is_amazon(&client.transport().endpoint().host) {
+        return None;
+    }
+    let asked = json!({ "MaxResults": LISTED }).to_string();
+    let listed = client.call(Action::LIST_QUEUES, asked.into(), Wait::None, Repeat::Safe);
+    let answer = parse(&timeout(PATIENCE, listed).await.ok()?.ok()?).ok()?;
+    let urls = list(&answer, "QueueUrls").iter().filter_map(Value::as_str);
+    most_similar(name, urls.map(name_of)).map(str::to_owned)
+}
+
+/// The name with the fewest letters that differ: one of four at the most, and always one. The end
+/// that FIFO queues have makes no difference.
+fn most_similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let stem = |name: &str| name.strip_suffix(".fifo").unwrap_or(name).to_owned();
+    let meant = stem(name);
+    let most = (meant.chars().count() / 4).max(1);
+    let distances = known.map(|known| (strsim::damerau_levenshtein(&meant, &stem(known)), known));
+    distances.filter(|(distance, _)| *distance <= most).min().map(|(_, known)| known)
 }
 
 /// The URL of the server whose console has given this answer to `/ready`.
@@ -156,7 +212,7 @@ fn of_places(name: &str, named_account: &str, found: &Value) -> String {
 /// Says what to change about a connection that fails; also about one that is no HTTP.
 pub(super) fn of_connection(error: &TransportError) -> Option<String> {
     match error {
-        TransportError::NotHttp(_) => Some(SPEAKS_TLS.to_owned()),
+        TransportError::NotHttp(_) => Some(MAY_SPEAK_TLS.to_owned()),
         error => of_transport(&error.to_string()),
     }
 }
@@ -259,6 +315,20 @@ mod tests {
         let text = of_places("jobs", "", &found(json!([theirs])));
         assert!(text.contains("a key of account 111111111111"), "{text}");
         assert!(!text.contains("--region"), "{text}");
+    }
+
+    #[test]
+    fn names_with_one_letter_in_four_wrong_are_taken_for_the_queue_that_is_meant() {
+        let known = ["orders", "payments", "payments-dead", "jobs.fifo"];
+        let meant = |name| most_similar(name, known.into_iter());
+
+        for name in ["ordrs", "order", "roders", "Orders"] {
+            assert_eq!(meant(name), Some("orders"), "{name}");
+        }
+        assert_eq!(meant("payment"), Some("payments"));
+        assert_eq!(meant("payment-ded"), Some("payments-dead"));
+        assert_eq!(meant("jobs"), Some("jobs.fifo"));
+        assert_eq!([meant("letters"), meant("o")], [None; 2]);
     }
 
     #[test]

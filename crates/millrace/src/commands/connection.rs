@@ -1,11 +1,13 @@
 //! Where the server is, who asks, and calls of any action with JSON in and out.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use clap::Args;
+use millrace_client::sdb::{SdbClient, SdbOptions, SignatureVersion};
 use millrace_client::sqs::{Action, Protocol, SqsClient, SqsOptions, Wait};
 use millrace_client::transport::{
     Answer, Call, Endpoint, Head, Lane, Repeat, StreamedBody, TransportError, TransportOptions,
@@ -18,9 +20,11 @@ use crate::config::UsageError;
 
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:4566";
 /// Names of queues in one answer of ListQueues, at the most.
-const LISTED: u32 = 1_000;
+pub(super) const LISTED: u32 = 1_000;
 /// Code of the error that an answer is none of this service.
 const NO_JSON: &str = "malformed";
+/// Code of the error that the pages of a list never end.
+const REPEATED_TOKEN: &str = "repeated-token";
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ConnectionFlags {
@@ -40,7 +44,7 @@ pub(crate) struct ConnectionFlags {
 /// The queue service of one server.
 #[derive(Clone, Debug)]
 pub(super) struct Sqs {
-    client: SqsClient,
+    pub(super) client: SqsClient,
     /// Flags or environment name it: then it is meant, whatever a queue's URL says.
     is_named: bool,
     /// The key that signs, if it was found before the first request.
@@ -86,6 +90,24 @@ impl ConnectionFlags {
         let credentials = self.aws()?.credentials.or_else(own_credentials);
         let access_key = credentials.map(|credentials| credentials.access_key);
         Ok(Sqs { client, is_named: self.names_endpoint()?, access_key })
+    }
+
+    /// A client of SimpleDB at the server that flags and environment name. Amazon's takes the older
+    /// signature only, which names no region.
+    pub(super) fn connect_to_domains(&self) -> Result<SdbClient> {
+        let aws = self.aws()?;
+        let endpoint = self.named_endpoint(&aws).unwrap_or_else(default_endpoint).parse()?;
+        let is_amazon = is_amazon(&endpoint.host);
+        let region = self.region.clone().or(aws.region);
+        let credentials = aws.credentials.or_else(own_credentials);
+        let names_region = region.is_some() && !is_amazon;
+        let options = SdbOptions {
+            region,
+            credentials: credentials.or_else(|| names_region.then(placeholder_credentials)),
+            signature: if is_amazon { SignatureVersion::Two } else { SignatureVersion::Four },
+            transport: self.transport()?,
+        };
+        Ok(SdbClient::new(endpoint, options)?)
     }
 
     /// The flags of a line that need not be complete.
@@ -421,17 +443,27 @@ impl Sqs {
     }
 
     /// URLs of all queues whose names begin so.
+    ///
+    /// # Errors
+    ///
+    /// Also if the server gives a token a second time: its pages would never end.
     pub(super) async fn list(&self, prefix: &str) -> Result<Vec<String>, CallError> {
         let mut urls = Vec::new();
+        let mut tokens = HashSet::new();
         let mut asked = json!({ "QueueNamePrefix": prefix, "MaxResults": LISTED });
         loop {
             let answer = self.call(Action::LIST_QUEUES, &asked).await?;
             let listed = list(&answer, "QueueUrls").iter();
             urls.extend(listed.filter_map(Value::as_str).map(str::to_owned));
-            match answer.get("NextToken") {
-                Some(token @ Value::String(_)) => asked["NextToken"] = token.clone(),
-                _ => return Ok(urls),
+            let token = text(&answer, "NextToken");
+            if token.is_empty() {
+                return Ok(urls);
             }
+            if !tokens.insert(token.to_owned()) {
+                let message = "the server's pages of queues do not advance: it repeats a NextToken";
+                return Err(CallError::new(CallErrorKind::Malformed, REPEATED_TOKEN, message));
+            }
+            asked["NextToken"] = token.into();
         }
     }
 
@@ -527,7 +559,7 @@ pub(super) fn name_of(queue_url: &str) -> &str {
     queue_url.rsplit('/').next().unwrap_or(queue_url)
 }
 
-fn parse(answer: &[u8]) -> Result<Value, CallError> {
+pub(super) fn parse(answer: &[u8]) -> Result<Value, CallError> {
     if answer.is_empty() {
         return Ok(Value::Null);
     }
@@ -546,7 +578,7 @@ fn placeholder_credentials() -> Credentials {
     Credentials::new("none", "none")
 }
 
-fn is_amazon(host: &str) -> bool {
+pub(super) fn is_amazon(host: &str) -> bool {
     [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"].iter().any(|domain| host.ends_with(domain))
 }
 

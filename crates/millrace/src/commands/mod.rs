@@ -9,6 +9,8 @@ mod activity;
 mod advice;
 mod backup;
 mod connection;
+mod domain;
+mod domain_lines;
 mod export;
 mod import;
 mod message;
@@ -31,6 +33,7 @@ use clap::Subcommand;
 use millrace_process::{CompletionsFlags, ManFlags, print_completions, write_manual};
 
 use crate::{cli::Cli, end_soon::end_soon};
+pub(crate) use advice::of_search;
 pub(crate) use connection::ConnectionFlags;
 use connection::Sqs;
 pub(crate) use names::queue_names;
@@ -40,6 +43,9 @@ pub(crate) enum ClientCommand {
     /// List, create, change, show, purge and delete queues
     #[command(subcommand)]
     Queue(queue::QueueCommand),
+    /// List, create, show, query, fill and delete domains of SimpleDB
+    #[command(subcommand)]
+    Domain(domain::DomainCommand),
     /// Send messages
     Send(send::SendFlags),
     /// Receive messages; they stay hidden for their visibility timeout unless deleted
@@ -105,6 +111,7 @@ impl ClientCommand {
 async fn over_the_wire(command: ClientCommand) -> Result<()> {
     match command {
         ClientCommand::Queue(command) => queue::run(&command).await,
+        ClientCommand::Domain(command) => domain::run(&command).await,
         ClientCommand::Send(flags) => send::run(&flags).await,
         ClientCommand::Receive(flags) => receive::run(&flags).await,
         ClientCommand::Delete(flags) => settle::delete(&flags).await,

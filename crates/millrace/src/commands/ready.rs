@@ -9,7 +9,7 @@ use millrace_client::transport::Answer;
 use millrace_process::parse_duration;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::advice::{of_connection, server_of_console};
+use super::advice::{MAY_SPEAK_TLS, of_connection, server_of_console};
 use super::connection::{ConnectionFlags, Sqs};
 use crate::logging::tell;
 
@@ -55,6 +55,7 @@ pub(super) async fn run(flags: &ReadyFlags) -> Result<()> {
 async fn ask(sqs: &Sqs) -> Result<Answer, String> {
     match timeout(ANSWER, sqs.get("/ready")).await {
         Ok(Ok(answer)) if answer.status == 200 => Ok(answer),
+        Ok(Ok(answer)) if answer.status == 400 => Err(format!("it answered 400\n{MAY_SPEAK_TLS}")),
         Ok(Ok(answer)) => Err(format!("it answered {}", answer.status)),
         Ok(Err(error)) => Err(match of_connection(&error) {
             Some(advice) => format!("{error}\n{advice}"),

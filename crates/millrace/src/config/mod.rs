@@ -26,7 +26,7 @@ use millrace_services::{AccessKey, MetricsOptions, is_region};
 use self::{file::File, layers::Layers};
 pub(crate) use self::{
     layers::{Resolved, Value},
-    queues::DeclaredQueue,
+    queues::{DeclaredQueue, undeclared_targets},
 };
 use crate::{cli::Flags, logging};
 

@@ -1,5 +1,6 @@
 //! Queues declared in the file: `[queues.NAME]`.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use millrace_core::{Arn, QueueKey, is_account, limits};
@@ -73,6 +74,41 @@ pub(crate) fn declared(
         all.push(Declared { queue, item, key, needs });
     }
     in_order(all)
+}
+
+/// Queues without settings in place of the dead-letter queues that nothing declares: data may have
+/// them already.
+pub(crate) fn undeclared_targets(
+    queues: &[DeclaredQueue],
+    region: &str,
+    account: &str,
+) -> Vec<DeclaredQueue> {
+    let key_of = |queue: &DeclaredQueue| {
+        let region = queue.region.as_deref().unwrap_or(region);
+        QueueKey::new(region, queue.account.as_deref().unwrap_or(account), &queue.name)
+    };
+    let declared: BTreeSet<QueueKey> = queues.iter().map(key_of).collect();
+    let targets: BTreeSet<QueueKey> = queues.iter().filter_map(target_of).collect();
+    targets
+        .difference(&declared)
+        .map(|key| DeclaredQueue {
+            name: key.name.clone(),
+            region: Some(key.region.clone()),
+            account: Some(key.account.clone()),
+            attributes: match key.name.ends_with(".fifo") {
+                true => vec![("FifoQueue".to_owned(), "true".to_owned())],
+                false => Vec::new(),
+            },
+            tags: Vec::new(),
+        })
+        .collect()
+}
+
+/// The dead-letter queue that a queue's attributes name.
+fn target_of(queue: &DeclaredQueue) -> Option<QueueKey> {
+    let (_, policy) = queue.attributes.iter().find(|(name, _)| name == "RedrivePolicy")?;
+    let policy: serde_json::Value = serde_json::from_str(policy).ok()?;
+    Arn::parse(policy.get("deadLetterTargetArn")?.as_str()?)?.queue()
 }
 
 fn queue(

@@ -322,7 +322,7 @@ mod tests {
         let lines = lines(script, "q", &Arc::new(Commands::new(1)));
         let (_place, mut running) = take(&lines).await;
         let line = [vec![b'x'; line_bytes], b"\n".to_vec()].concat();
-        let answered = timeout(Duration::from_secs(10), running.exchange(&line)).await;
+        let answered = timeout(Duration::from_secs(60), running.exchange(&line)).await;
         answered.unwrap().map_err(|error| error.to_string())
     }
 

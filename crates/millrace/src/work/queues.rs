@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use millrace_client::{
-    CallError, CallErrorKind, QueuePeer,
+    CallErrorKind, QueuePeer,
     iron::{IronOptions, IronPeer, IronVersion},
     sqs::{Protocol, SqsClient, SqsPeer},
     transport::TransportOptions,
 };
 
 use super::{WorkFlags, flags::Interface};
+use crate::commands::of_search;
 use crate::config::UsageError;
 
 /// Longer than the worker waits for any answer: it knows better when to give up.
@@ -66,36 +67,20 @@ async fn open(client: &SqsClient, queue: &str, flags: &WorkFlags) -> anyhow::Res
     flags.connection.check_server(client, queue)?;
     let finding = || format!("finding the queue {queue} at {}", client.transport().endpoint());
     let opened = SqsPeer::open(client.clone(), queue).await;
-    let peer = opened.map_err(advised).with_context(finding)?;
+    let peer = match opened {
+        Ok(peer) => peer,
+        Err(error) => return Err(of_search(client, queue, error).await).with_context(finding),
+    };
     if queue.contains("://") {
         // Nothing was asked yet. Who may receive need not be allowed to ask this.
         match peer.attributes(&["QueueArn"]).await {
             Err(error) if error.kind == CallErrorKind::NoSuchQueue => {
-                return Err(advised(error)).with_context(finding);
+                return Err(of_search(client, queue, error).await).with_context(finding);
             }
             _ => {}
         }
     }
     Ok(peer)
-}
-
-/// Adds what to look at or to change.
-fn advised(mut error: CallError) -> CallError {
-    let advice = match error.kind {
-        CallErrorKind::NoSuchQueue => {
-            "`millrace queue list` shows the queues of a region and account, `millrace queue \
-             create` makes one"
-        }
-        CallErrorKind::Transport if error.message.contains("onnection refused") => {
-            "no server listens there: `millrace serve` starts one, --endpoint URL names another"
-        }
-        CallErrorKind::Refused if error.code == "MethodNotAllowed" => {
-            "this may be the port of the web console: `millrace ready` says where the server is"
-        }
-        _ => return error,
-    };
-    error.message = format!("{}\n{advice}", error.message);
-    error
 }
 
 /// What a queue gets from itself comes round for ever.

@@ -179,6 +179,8 @@ async fn the_first_look_at_a_queue_shows_the_minutes_before_it() {
     for _ in 0..3 {
         browser.send("letters", "x").await;
     }
+    // All of this may take less than a millisecond, and then there is no time to show.
+    tokio::time::sleep(Duration::from_millis(5)).await;
 
     let view = format!("/api/snapshot?view=queue&{}", place("letters"));
     let history = json(&browser.get(&view).await)["history"].clone();

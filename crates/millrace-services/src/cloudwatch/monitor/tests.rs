@@ -48,7 +48,7 @@ fn breaching(account: &str, now: Timestamp) -> Alarm {
 
 /// Waits for something that another thread does.
 fn comes_true(mut is_true: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     while !is_true() && Instant::now() < until {
         std::thread::yield_now();
     }

@@ -25,7 +25,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
     let attribute = (prop::sample::select(&ATTRIBUTES[..]).prop_map(str::to_owned), values);
     let attributes = prop::collection::vec(attribute, 1..4);
     let names = prop::collection::btree_set("[ab]{1,3}", 0..9);
-    let names = names.prop_map(|names| Vec::from_iter(names)).prop_shuffle();
+    let names = names.prop_map(Vec::from_iter).prop_shuffle();
     (names, prop::collection::vec(attributes, 9)).prop_map(|(names, attributes)| {
         let rows = names.into_iter().zip(attributes);
         rows.map(|(name, mut attributes)| {

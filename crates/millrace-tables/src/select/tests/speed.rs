@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, params};
 
 use super::super::ast::Direction;
-use super::super::ranges::Ranges;
-use super::super::walk::{Index, Walk};
+use super::super::walk::Index;
 use super::{Bounds, Found, Query, run};
 
 #[test]
@@ -32,7 +31,7 @@ fn every_walk_searches_an_index_and_sorts_nothing() {
         (Index::ItemNames { domain: 1 }, Direction::Descending, name.to_owned()),
     ];
     for (index, direction, expected) in cases {
-        let sql = Walk { index, ranges: Ranges::all(), direction }.sql();
+        let sql = index.sql(direction);
         assert_eq!(plan_of(&connection, sql), expected, "{sql}");
     }
     let pairs = "SELECT name, value FROM attributes WHERE item = ? ORDER BY place, value";
@@ -64,11 +63,13 @@ fn first_pages_of_a_million_items() {
         ("day between '0300000' and '0300050'", true),
         ("day like '07%'", true),
         ("day not like '07%'", true),
-        ("day like '%77'", true),
+        ("day like '%77'", false),
         ("day like '%777777'", false),
+        ("itemName() like '%777777'", false),
         ("label = 'even'", true),
         ("label > 'm'", true),
-        ("every(label) = 'even'", true),
+        ("every(label) > 'a'", true),
+        ("every(label) = 'even'", false),
         ("not label = 'even'", true),
         ("day > '0500000' order by day", true),
         ("day > '0500000' order by day desc", true),
@@ -87,16 +88,20 @@ fn first_pages_of_a_million_items() {
         ("label = 'even' and half = 'second'", false),
         ("half = 'second' and label = 'even' and day > '' order by day", false),
         ("ticker = 'T0500' or ticker = 'T0501'", true),
-        ("ticker = 'T0500' or day = '0000007'", false),
+        ("ticker = 'T0500' or day = '0000007'", true),
+        ("ticker = 'T0500' or day = '0000007' order by day", true),
         ("seldom is not null", true),
         ("seldom is null", true),
         ("day is null", false),
     ];
     let mut report = String::from("ms, median of five | examined | found | token | condition\n");
+    let mut slow = Vec::new();
     for (condition, is_fast) in cases {
         let expression = format!("select * from mydomain where {condition}");
         let examined = measure(&connection, &expression, condition, &mut report);
-        assert!(!is_fast || examined <= 3_000, "{condition}: {examined}");
+        if is_fast && examined > 3_000 {
+            slow.push(condition);
+        }
     }
     let counts = [
         "",
@@ -110,6 +115,7 @@ fn first_pages_of_a_million_items() {
         measure(&connection, &expression, &format!("count(*) {condition}"), &mut report);
     }
     println!("{report}");
+    assert_eq!(slow, Vec::<&str>::new());
 }
 
 fn measure(connection: &Connection, expression: &str, name: &str, report: &mut String) -> u64 {

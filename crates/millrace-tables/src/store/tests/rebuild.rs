@@ -117,6 +117,25 @@ fn a_database_without_its_journal_is_refused_unless_it_is_accepted() {
 }
 
 #[test]
+fn a_copy_from_before_the_first_domain_is_taken_and_begins_at_the_start() {
+    let rig = Rig { directory: tempfile::tempdir().unwrap(), log: Arc::default() };
+    drop(rig.open().unwrap());
+    // Further than this journal will come in this test.
+    let copy = rusqlite::Connection::open(rig.file()).unwrap();
+    copy.execute("UPDATE state SET applied = 1000000", []).unwrap();
+    drop(copy);
+
+    let tables = rig.open().unwrap();
+    create(&tables, "d");
+    put(&tables, "kept", &[("a", "1")]).unwrap();
+    drop(tables);
+
+    assert_eq!(rig.items(), 1);
+    rig.remove();
+    assert_eq!(rig.items(), 1, "the journal has it");
+}
+
+#[test]
 fn a_database_of_another_journal_gives_way_to_that_of_this_one() {
     let (rig, other) = (Rig::new(), Rig::new());
     put(&other.open().unwrap(), "other", &[("a", "1")]).unwrap();
