@@ -1,7 +1,7 @@
 //! Which series there are: a number for each entity and for each of its metrics. All of them are in
-//! memory, and in the database, to which changes go with the values that they are for.
+//! memory and in the database. Changes are written in the transaction of the values that need them.
 //!
-//! A number is never given again: values that bear it would be taken for another's.
+//! A number is never given twice: the old values under it would be taken for those of the new series.
 
 mod usage;
 
@@ -30,10 +30,10 @@ pub(crate) struct Catalog {
     unsaved: Unsaved,
 }
 
-/// What the database does not have yet.
+/// Changes that the database does not have yet.
 #[derive(Debug, Default)]
 struct Unsaved {
-    /// New ones, and those that are gone.
+    /// New and removed ones.
     entities: BTreeSet<u32>,
     series: BTreeSet<(u32, u16)>,
 }
@@ -61,8 +61,8 @@ impl Catalog {
         self.usages.name_bytes_max = name_bytes_max;
     }
 
-    /// Reads all that the database knows, but for entities without values since the oldest data
-    /// point.
+    /// Reads all entities and series of the database, except entities without values since the
+    /// oldest data point.
     pub(crate) fn load(connection: &Connection, now_s: u64) -> rusqlite::Result<Catalog> {
         let mut catalog = Catalog::default();
         catalog.load_entities(connection)?;
@@ -75,8 +75,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Writes what the database does not have, within the caller's transaction. Once that is
-    /// committed, [`Catalog::saved`] is to be called.
+    /// Writes what the database does not have yet, within the caller's transaction. After the commit
+    /// the caller calls [`Catalog::saved`].
     pub(crate) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         let Unsaved { entities, series } = &self.unsaved;
         if !entities.is_empty() {

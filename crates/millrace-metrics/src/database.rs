@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! metrics/history.db        entities and their series, data points
-//! metrics/history.db-wal    what was committed and is not in it yet
+//! metrics/history.db-wal    commits that are not in it yet
 //! ```
 //! One connection writes; reads have their own and see what was committed when they began. A commit
 //! survives the end of the process at once, and a power loss once [`Database::sync`] returned.
@@ -16,12 +16,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::directory::{Directory, sync_dir};
+use crate::directory::{Directory, free_name, sync_dir};
 
 const FILE: &str = "history.db";
-/// Copies that are being made begin so.
+/// Prefix of the names of copies that are being made.
 const COPY: &str = "history.copy-";
-/// Of the layout below, in `user_version`.
+/// Version of the layout below, in `user_version`.
 const VERSION: i64 = 1;
 const LAYOUT: &str = "
 CREATE TABLE state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -32,7 +32,7 @@ CREATE TABLE entities (
 );
 CREATE TABLE series (
     entity INTEGER NOT NULL, number INTEGER NOT NULL,
-    metric TEXT NOT NULL, -- empty: it was removed, and its number is given to no other
+    metric TEXT NOT NULL, -- empty: the series was removed, its number stays taken
     unit INTEGER NOT NULL, last_day INTEGER NOT NULL,
     PRIMARY KEY (entity, number)
 ) WITHOUT ROWID;
@@ -41,20 +41,20 @@ CREATE TABLE points (
     resolution INTEGER NOT NULL, -- minutes: 1, 5, 60
     part INTEGER NOT NULL, -- entities by thousands
     minute INTEGER NOT NULL, -- of the day
-    number INTEGER NOT NULL, -- of several of that minute
+    number INTEGER NOT NULL, -- counts the rows of that minute
     rows BLOB NOT NULL,
     PRIMARY KEY (day, resolution, part, minute, number)
 ) WITHOUT ROWID;";
 
-/// Memory for pages, in KiB, of each connection.
+/// Page cache of each connection, in KiB.
 const CACHE_KIB: i32 = 4 << 10;
-/// The write-ahead file is cut to this when it begins again.
+/// SQLite cuts a longer write-ahead file to this size when it starts it again.
 const WAL_BYTES: i64 = 16 << 20;
-/// Reads keep so many connections for the next ones.
+/// Idle connections that are kept for the next reads.
 const READERS_KEPT: usize = 4;
-/// Free pages that are left in the file.
+/// Free pages that the file keeps.
 const FREE_PAGES_KEPT: i64 = 4_096;
-/// Free pages that are given back at a time: what others wait for.
+/// Free pages that are given back at a time, since other writes wait meanwhile.
 const PAGES_PER_SHRINK: i64 = 32_768;
 
 pub(crate) struct Database {
@@ -68,14 +68,14 @@ enum Location {
         path: PathBuf,
         wal: File,
     },
-    /// There are no snapshots: a read and a write take turns.
+    /// SQLite has no snapshots in memory, so reads and writes take turns.
     Memory {
         name: String,
         turns: RwLock<()>,
     },
 }
 
-/// The connection that writes.
+/// The only connection that writes.
 pub(crate) struct Writer(Mutex<Connection>);
 
 /// A read of what was committed when it began.
@@ -97,32 +97,32 @@ impl Database {
         Ok((database, Writer(Mutex::new(connection))))
     }
 
-    /// Opens or creates the file. One that is no database, or damaged, is kept under another name
-    /// and begun again.
-    pub(crate) fn open(dir: Directory) -> io::Result<(Database, Writer)> {
+    /// Opens or creates the file and loads what the caller needs from it. A file that is no
+    /// database, or too damaged to be loaded, is kept under another name, and a new one begins.
+    pub(crate) fn open<T>(
+        dir: Directory,
+        load: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> io::Result<(Database, Writer, T)> {
         let path = path_in(dir.path());
         remove_copies(dir.path())?;
-        let connection = match open_file(&path) {
+        let open = || {
+            let connection = open_file(&path)?;
+            let loaded = load(&connection).map_err(io_error)?;
+            Ok((connection, loaded))
+        };
+        let (connection, loaded) = match open() {
             Err(error) if is_damage(&error) => {
                 set_aside(&path, &error)?;
-                open_file(&path)
+                open()
             }
             opened => opened,
-        };
-        let connection = connection.map_err(io_error)?;
-        let version: i64 = connection
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(io_error)?;
-        if version != VERSION {
-            let what = format!("{} was written by a later version", path.display());
-            return Err(io::Error::other(what));
-        }
+        }?;
         let wal = File::open(wal_of(&path))?;
         // The names of both files.
         sync_dir(dir.path())?;
         let database =
             Database { location: Location::File { dir, path, wal }, readers: Mutex::default() };
-        Ok((database, Writer(Mutex::new(connection))))
+        Ok((database, Writer(Mutex::new(connection)), loaded))
     }
 
     /// Makes durable what was committed before.
@@ -139,7 +139,7 @@ impl Database {
         Ok(())
     }
 
-    /// That the directory is still the one that was opened.
+    /// Fails if the directory is no longer the one that was opened.
     pub(crate) fn check(&self) -> io::Result<()> {
         match &self.location {
             Location::File { dir, .. } => dir.check(),
@@ -168,7 +168,7 @@ impl Database {
         Ok(Snapshot { database: self, connection, _turn: turn })
     }
 
-    /// To be held while the writer changes something.
+    /// A guard that the writer holds during a change.
     pub(crate) fn turn(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         match &self.location {
             Location::Memory { turns, .. } => {
@@ -178,8 +178,8 @@ impl Database {
         }
     }
 
-    /// A copy of the file as it is now, which has no name; `None` if there is no file. It is given
-    /// up once nobody wants it.
+    /// Makes a copy of the file as it is now and removes its name; returns `None` in memory. The
+    /// copy is given up once `is_wanted` returns false.
     pub(crate) fn copy(
         &self,
         is_wanted: impl Fn() -> bool + Send + 'static,
@@ -195,7 +195,12 @@ impl Database {
         connection.progress_handler(10_000, Some(stop)).map_err(io_error)?;
         let copied = connection.execute("VACUUM INTO ?", [text]).map_err(io_error);
         let file = copied.and_then(|_| File::open(&copy));
-        let _ = std::fs::remove_file(&copy);
+        match std::fs::remove_file(&copy) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, path = %copy.display(), "a copy of the history is left");
+            }
+            _ => {}
+        }
         file.map(Some)
     }
 
@@ -253,8 +258,8 @@ impl Snapshot<'_> {
         &self.connection
     }
 
-    /// Ends the read and keeps its connection for the next one; it is closed where this is not
-    /// called.
+    /// Ends the read and keeps its connection for the next one. Without this call the connection is
+    /// closed.
     pub(crate) fn end(self) {
         let Snapshot { database, connection, .. } = self;
         let is_ended = connection.execute_batch("COMMIT").is_ok();
@@ -265,7 +270,7 @@ impl Snapshot<'_> {
     }
 }
 
-/// The error as callers know it: a disk's.
+/// Turns an error of SQLite into an I/O error, which is what callers know.
 pub(crate) fn io_error(error: rusqlite::Error) -> io::Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => io::Error::new(io::ErrorKind::StorageFull, error),
@@ -277,8 +282,8 @@ pub(crate) fn path_in(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
 
-/// Creates a database whose file has another name, to be filled and then put in place: what is
-/// written meanwhile need not survive.
+/// Creates a database under another name, to be filled and then put in place. A crash may leave half
+/// of it, so it writes no journal and syncs nothing.
 pub(crate) fn create(path: &Path) -> io::Result<Connection> {
     private_file(path)?;
     let connection = Connection::open_with_flags(path, flags(true)).map_err(io_error)?;
@@ -291,35 +296,40 @@ pub(crate) fn create(path: &Path) -> io::Result<Connection> {
     Ok(connection)
 }
 
-fn open_file(path: &Path) -> rusqlite::Result<Connection> {
-    if let Err(error) = private_file(path) {
-        return Err(rusqlite::Error::ToSqlConversionFailure(error.into()));
+fn open_file(path: &Path) -> io::Result<Connection> {
+    private_file(path)?;
+    let connection = Connection::open_with_flags(path, flags(true)).map_err(io_error)?;
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    let version = version.map_err(io_error)?;
+    if !(0..=VERSION).contains(&version) {
+        let what = format!("{} was written by a later version", path.display());
+        return Err(io::Error::other(what));
     }
-    let connection = Connection::open_with_flags(path, flags(true))?;
-    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version == 0 {
-        lay_out(&connection)?;
-    }
-    connection.pragma_update(None, "journal_mode", "wal")?;
-    // A sync follows what must survive a power loss.
-    connection.pragma_update(None, "synchronous", "normal")?;
-    connection.pragma_update(None, "journal_size_limit", WAL_BYTES)?;
-    // The first read opens the write-ahead file.
-    connection.query_row("SELECT count(*) FROM state", [], |_| Ok(()))?;
+    let set_up = || {
+        if version == 0 {
+            lay_out(&connection)?;
+        }
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        // A sync follows each change that must survive a power loss.
+        connection.pragma_update(None, "synchronous", "normal")?;
+        connection.pragma_update(None, "journal_size_limit", WAL_BYTES)?;
+        // The first read opens the write-ahead file.
+        connection.query_row("SELECT count(*) FROM state", [], |_| Ok(()))
+    };
+    set_up().map_err(io_error)?;
     Ok(connection)
 }
 
 fn lay_out(connection: &Connection) -> rusqlite::Result<()> {
-    // Before the first table.
+    // Must come before the first table.
     connection.pragma_update(None, "auto_vacuum", "incremental")?;
     connection.execute_batch(&format!("BEGIN; {LAYOUT} PRAGMA user_version = {VERSION}; COMMIT;"))
 }
 
-/// Keeps a file that cannot be used, with its write-ahead file, under another name.
-fn set_aside(path: &Path, error: &rusqlite::Error) -> io::Result<()> {
-    let mut names = (1..).map(|number| path.with_extension(format!("db.damaged-{number}")));
-    let aside = names.find(|name| !name.exists()).ok_or(io::ErrorKind::AlreadyExists)?;
+/// Keeps a database that cannot be used, with its write-ahead file, under another name.
+fn set_aside(path: &Path, error: &io::Error) -> io::Result<()> {
+    let aside = free_name(path, "damaged")?;
     std::fs::rename(path, &aside)?;
     match std::fs::rename(wal_of(path), wal_of(&aside)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -340,8 +350,18 @@ fn remove_copies(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+/// Returns true if another try would find the same: the file is no sound database, or holds values
+/// that this code cannot have written.
+fn is_damage(error: &io::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<rusqlite::Error>());
+    error.is_some_and(|error| match error {
+        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) => true,
+        _ => matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+        ),
+    })
 }
 
 fn flags(is_writer: bool) -> OpenFlags {
@@ -358,7 +378,8 @@ fn wal_of(path: &Path) -> PathBuf {
     wal.into()
 }
 
-/// Creates the file if it is missing, for nobody else; SQLite makes those beside it alike.
+/// Creates the file if it is missing, readable by its owner only. SQLite gives the files beside it
+/// the same mode.
 fn private_file(path: &Path) -> io::Result<()> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
 }

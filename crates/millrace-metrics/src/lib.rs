@@ -8,7 +8,8 @@
 //!
 //! In reading order: `key` (what names a series), `summary` and `statistic` (a data point and what
 //! is asked of it), `database`, `catalog`, `points` and `row` (what is in the database), `store`,
-//! `old_files` (what versions up to 0.2 kept), `source` (the minute that has not ended), `math` (expressions), `alarm`.
+//! `old_files` (what versions up to 0.2 kept), `source` (the minute that has not ended), `math`
+//! (expressions), `alarm`.
 
 pub mod alarm;
 mod catalog;

@@ -1,5 +1,5 @@
-//! Numbers as rows hold them, and texts as old files do: unsigned integers in groups of seven bits, the lowest
-//! first; floats as eight bytes, little-endian; texts with their length before them.
+//! Numbers as rows hold them, and texts as old files do: unsigned integers in groups of seven bits,
+//! the lowest first; floats as eight bytes, little-endian; texts with their length before them.
 
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

@@ -7,14 +7,14 @@
 //!
 //! catalog  1 | entity | region | account | name space | dimensions | name | value …
 //!          2 | entity | column | unit (byte) | metric
-//!          3 | day | entity | column …          had values on that day
-//!          4 | entity                           the next one's number at least
+//!          3 | day | entity | column …          series with values on that day
+//!          4 | entity                           the next entity's number at least
 //!          5 | entity | column …                series that were removed
 //! day      minute | row …
 //!          1440 | { minute | bytes of its rows | row … } …
 //! ```
-//! Numbers are varints, texts stand behind their length. What is behind the first frame that is not
-//! sound is left out.
+//! Numbers are varints, texts stand behind their length. A frame whose checksum is wrong is left
+//! out; where a length makes no sense, the file ends. One day at a time is converted, frame by frame.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +25,7 @@ use rusqlite::Connection;
 
 use crate::catalog::Catalog;
 use crate::database::{self, io_error};
-use crate::directory::sync_dir;
+use crate::directory::{free_name, sync_dir};
 use crate::number::Reader;
 use crate::points;
 use crate::resolution::{MINUTES_OF_DAY, Resolution};
@@ -37,24 +37,27 @@ const HEAD_BYTES: usize = 8;
 const FRAME_BYTES_MAX: usize = 64 << 20;
 const CATALOG: &str = "catalog.log";
 
-/// Makes a database of the old files of a directory, if there are any, and removes them. A crash
-/// meanwhile leaves the files, or the whole database.
+/// Makes a database of the old files of a directory, if there are any, and removes them. After a
+/// crash or a failure meanwhile, either all old files are there or the whole database is.
 pub(crate) fn convert(dir: &Path) -> io::Result<()> {
     let path = database::path_in(dir);
+    let new = path.with_extension("new");
+    // A crash may have left it.
+    remove(&new)?;
     let days = days(dir)?;
     if !dir.join(CATALOG).exists() && days.is_empty() {
         return Ok(());
     }
     if !path.exists() {
-        tracing::info!(days = days.len(), "the history of metrics is converted");
-        let new = path.with_extension("new");
-        remove(&new)?;
-        let connection = database::create(&new)?;
-        fill(&connection, dir, &days)?;
-        connection.close().map_err(|(_, error)| io_error(error))?;
-        File::open(&new)?.sync_all()?;
+        tracing::info!(days = days.len(), "the history of metrics is being converted");
+        if let Err(error) = make_database(&new, dir, &days) {
+            // The disk may be full.
+            remove(&new)?;
+            return Err(error);
+        }
         std::fs::rename(&new, &path)?;
         sync_dir(dir)?;
+        tracing::info!("the history of metrics is converted");
     }
     for (day, resolutions) in days {
         for resolution in resolutions {
@@ -65,6 +68,14 @@ pub(crate) fn convert(dir: &Path) -> io::Result<()> {
     sync_dir(dir)
 }
 
+/// Fills a new database with all of the old files, and syncs it.
+fn make_database(new: &Path, dir: &Path, days: &BTreeMap<u64, Vec<Resolution>>) -> io::Result<()> {
+    let connection = database::create(new)?;
+    fill(&connection, dir, days)?;
+    connection.close().map_err(|(_, error)| io_error(error))?;
+    File::open(new)?.sync_all()
+}
+
 fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -72,8 +83,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Shows the payload of each frame of a file up to the first that is not sound. `InvalidData`: it is
-/// another kind of file.
+/// Calls `frame` with the payload of each sound frame of a file. `InvalidData`: it is another kind of
+/// file.
 pub(crate) fn read_frames(path: &Path, mut frame: impl FnMut(&[u8])) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(1 << 20, File::open(path)?);
     let mut magic = Vec::new();
@@ -82,28 +93,39 @@ pub(crate) fn read_frames(path: &Path, mut frame: impl FnMut(&[u8])) -> io::Resu
         let what = format!("{} is no file of metrics", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
-    let mut is_sound = true;
     let mut payload = Vec::new();
-    while is_sound {
-        let mut head = Vec::new();
+    let mut damaged = 0;
+    loop {
+        let mut head = Vec::with_capacity(HEAD_BYTES);
         reader.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head)?;
         if head.is_empty() {
-            return Ok(());
+            break;
         }
-        let Some([a, b, c, d, checksum @ ..]) = head.first_chunk::<HEAD_BYTES>() else { break };
-        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+        let Some((length, checksum)) = head_of(&head) else {
+            damaged += 1;
+            break;
+        };
         payload.clear();
-        reader.by_ref().take(length.min(FRAME_BYTES_MAX) as u64).read_to_end(&mut payload)?;
-        is_sound = length > 0
-            && payload.len() == length
-            && crc32c::crc32c(&payload).to_le_bytes() == *checksum;
-        if is_sound {
+        reader.by_ref().take(length as u64).read_to_end(&mut payload)?;
+        if payload.len() == length && crc32c::crc32c(&payload) == checksum {
             frame(&payload);
+        } else {
+            damaged += 1;
         }
     }
-    let file = path.display();
-    tracing::warn!(%file, "an old file of metrics has a damaged part: it ends there");
+    if damaged > 0 {
+        let file = path.display();
+        tracing::warn!(%file, damaged, "damaged frames of an old file of metrics are left out");
+    }
     Ok(())
+}
+
+/// The length and the checksum of a payload; `None` if there can be no such frame.
+fn head_of(head: &[u8]) -> Option<(usize, u32)> {
+    let [a, b, c, d, checksum @ ..] = *head.first_chunk::<HEAD_BYTES>()?;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    let is_possible = (1..=FRAME_BYTES_MAX).contains(&length);
+    is_possible.then_some((length, u32::from_le_bytes(checksum)))
 }
 
 fn name_of(day: u64, resolution: Resolution) -> String {
@@ -115,7 +137,7 @@ fn name_of(day: u64, resolution: Resolution) -> String {
     format!("{day}-{resolution}.log")
 }
 
-/// The days that have files, and at which resolutions.
+/// The days that have files, each with their resolutions.
 fn days(dir: &Path) -> io::Result<BTreeMap<u64, Vec<Resolution>>> {
     let mut days: BTreeMap<u64, Vec<Resolution>> = BTreeMap::new();
     for entry in std::fs::read_dir(dir)? {
@@ -142,13 +164,13 @@ fn fill(
         }
     }) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            tracing::error!(dir = %dir.display(), "metrics have lost their names, and go");
+            tracing::error!(dir = %dir.display(), "the old names of metrics are gone, and so are their values");
         }
         read => read?,
     }
     catalog.save(connection).map_err(io_error)?;
     for (day, resolutions) in days {
-        // Of two, the finer one was rolled up.
+        // Where there are two files, the coarser one was made of the finer one.
         let Some(resolution) = resolutions.iter().max() else { continue };
         let path = dir.join(name_of(*day, *resolution));
         connection.execute_batch("BEGIN").map_err(io_error)?;
@@ -170,9 +192,9 @@ fn fill(
     Ok(())
 }
 
-/// Keeps what is not ours under another name.
+/// Keeps a file of another kind under another name.
 fn set_aside(path: &Path, error: &io::Error) -> io::Result<()> {
-    let aside = path.with_extension("log.foreign");
+    let aside = free_name(path, "foreign")?;
     std::fs::rename(path, &aside)?;
     tracing::error!(%error, kept_as = %aside.display(), "a day of metrics is without its values");
     Ok(())
@@ -218,7 +240,7 @@ fn apply(catalog: &mut Catalog, payload: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Shows the minutes of a payload and their rows.
+/// Calls `minute` with each minute of a payload and its rows.
 fn each_minute(payload: &[u8], mut minute: impl FnMut(u16, Vec<Row>)) {
     let mut reader = Reader(payload);
     match reader.number() {
@@ -235,7 +257,7 @@ fn each_minute(payload: &[u8], mut minute: impl FnMut(u16, Vec<Row>)) {
     }
 }
 
-/// As far as they make sense.
+/// The rows up to the first that makes no sense.
 fn rows_of(bytes: &[u8]) -> Vec<Row> {
     let mut reader = Reader(bytes);
     let mut rows = Vec::new();

@@ -1,9 +1,9 @@
-//! Data points in the database: of the entities of a part at one time, one blob.
+//! Data points in the database: one blob for the entities of a part at one time.
 //!
 //! ```text
 //! blob  CRC32C of the rest u32, little-endian | row …
 //! ```
-//! SQLite finds damage of its own pages only: a blob that is not sound is left out.
+//! SQLite checks its own pages, not what is in blobs: a blob whose checksum is wrong is left out.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -13,7 +13,7 @@ use crate::number::Reader;
 use crate::resolution::Resolution;
 use crate::row::Row;
 
-/// Entities whose rows are one blob. A read of one entity reads all of its part.
+/// Entities that share a blob. A read of one entity reads its whole part.
 const ENTITIES_PER_PART: u32 = 1_000;
 const CHECKSUM_BYTES: usize = 4;
 
@@ -51,8 +51,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// Shows the rows of those minutes that are wanted, in order of time. Ends early with the error of
-/// `row`.
+/// Calls `row` with each wanted row of those minutes, in order of time. Ends early with its error.
 pub(crate) fn read<E: From<rusqlite::Error>>(
     connection: &Connection,
     part: Part,
@@ -91,7 +90,7 @@ pub(crate) fn read<E: From<rusqlite::Error>>(
     Ok(())
 }
 
-/// The part behind that one, in order.
+/// The part that follows `after`, in order of day, resolution and entities.
 pub(crate) fn next_part(
     connection: &Connection,
     after: Option<Part>,

@@ -56,7 +56,8 @@ impl From<rusqlite::Error> for StoreError {
 
 /// Metrics of all name spaces. Calls may block on the disk.
 pub struct MetricStore {
-    // Before what writes: SQLite tidies up when the last connection closes, if that one writes.
+    // Before `inner`, which writes: when the last connection closes and can write, SQLite removes
+    // the files beside the database.
     database: Database,
     inner: RwLock<Inner>,
     source: OnceLock<Arc<dyn Source>>,
@@ -86,15 +87,17 @@ pub struct Record<'a> {
 impl MetricStore {
     /// Opens or creates the store in `dir`; without one it lives in memory.
     pub fn open(dir: Option<&Path>, now: Timestamp) -> Result<MetricStore, StoreError> {
-        let (database, mut writer) = match dir {
-            None => Database::in_memory()?,
+        let (database, writer, catalog) = match dir {
+            None => {
+                let (database, writer) = Database::in_memory()?;
+                (database, writer, Catalog::default())
+            }
             Some(dir) => {
                 let dir = Directory::open(dir)?;
                 old_files::convert(dir.path())?;
-                Database::open(dir)?
+                Database::open(dir, |connection| Catalog::load(connection, now.seconds()))?
             }
         };
-        let catalog = Catalog::load(writer.connection(), now.seconds()).map_err(io_error)?;
         let inner = Inner {
             catalog,
             writer,
@@ -129,7 +132,8 @@ impl MetricStore {
         let _ = self.source.set(source);
     }
 
-    /// Stores values, all or none, also after a crash. They are durable after [`MetricStore::sync`]. Times older than the finest data points are left out.
+    /// Stores values, all or none, also after a crash. They are durable after [`MetricStore::sync`].
+    /// Times older than the finest data points are left out.
     pub fn record(&self, records: &[Record<'_>]) -> Result<(), StoreError> {
         if self.is_poisoned.load(Ordering::Relaxed) {
             return Err(StoreError::Poisoned);
@@ -301,8 +305,9 @@ impl MetricStore {
         Ok(inner.writer.shrink().map_err(io_error)?)
     }
 
-    /// A copy of the database, in a file without a name; `None` of a store in memory. It is given
-    /// up once nobody wants it.
+    /// Makes a copy of the database in a file without a name; returns `None` in memory. The copy is
+    /// given up once `is_wanted` returns false. It blocks on the disk, and takes the size of the
+    /// database there.
     pub fn copy(&self, is_wanted: impl Fn() -> bool + Send + 'static) -> io::Result<Option<File>> {
         self.database.copy(is_wanted)
     }
@@ -312,7 +317,7 @@ impl MetricStore {
         self.database.disk_bytes()
     }
 
-    /// What the database holds, and which minute is not in it.
+    /// Returns what the database and the unwritten minutes hold, and the minute that is still open.
     fn read(
         &self,
         interrupt: &Interrupt,
@@ -320,7 +325,7 @@ impl MetricStore {
     ) -> Result<(Vec<Found>, u64), StoreError> {
         interrupt.check()?;
         let inner = self.inner();
-        // With the lock: what is closed later is neither in it nor known to be.
+        // Under the lock, so that no minute is closed between the snapshot and `open_s`.
         let snapshot = self.database.snapshot()?;
         let reading = Reading::begin(&inner, queries, self.memory_limits.points);
         let open_s = inner.open_s;
