@@ -153,6 +153,81 @@ fn what_is_no_database_is_set_aside_and_another_begins() {
 }
 
 #[test]
+fn a_database_whose_names_cannot_be_read_is_set_aside() {
+    for damage in [
+        "UPDATE series SET unit = 4711",
+        "UPDATE series SET metric = x'ff'",
+        "UPDATE entities SET dimensions = x'ff'",
+        "UPDATE series SET number = 1 << 40",
+        "UPDATE state SET value = 'many'",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+        record_days(&store).unwrap();
+        store.inner_mut().writer.connection().execute_batch(damage).unwrap();
+        drop(store);
+
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+
+        assert!(dir.path().join("history.db.damaged-1").exists(), "{damage}");
+        assert_eq!(store.list(&entity("a").scope, &ListFilter::default(), at(0)), []);
+        record_days(&store).unwrap();
+    }
+}
+
+#[test]
+fn damage_of_any_page_neither_panics_nor_keeps_the_store_from_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = database::path_in(dir.path());
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    (0..300).for_each(|number| record(&store, &number.to_string(), START_S + number * 60, 1.0));
+    drop(store);
+    let sound = std::fs::read(&path).unwrap();
+    let pages = sound.len() / 4_096;
+    assert!(pages > 10, "{pages}");
+
+    for (page, byte) in (0..pages).flat_map(|page| [(page, 0xff), (page, 0x00)]) {
+        for file in std::fs::read_dir(dir.path()).unwrap() {
+            std::fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        let mut damaged = sound.clone();
+        damaged[page * 4_096..][..4_096].fill(byte);
+        std::fs::write(&path, damaged).unwrap();
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+        // Damage outside the names is found by what needs the page, and reported.
+        let entity = entity("7");
+        let summary = Summary::of(1.0);
+        let (metric, unit, time_s) = ("Sales", Unit::Count, START_S);
+        let _ = store.record(&[Record { entity: &entity, metric, unit, time_s, summary }]);
+        let periods = Periods { origin_s: 0, period_s: 60 };
+        let _ = store.points(&[sales(&entity, START_S..START_S + DAY_S, periods)], at(START_S));
+        let _ = store.expire(at(START_S + 2 * DAY_S + MINUTES_KEPT_S));
+    }
+}
+
+#[test]
+fn a_database_that_is_lost_begins_again_whatever_is_left_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = database::path_in(dir.path());
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record_days(&store).unwrap();
+    let wal = dir.path().join("history.db-wal");
+    let left = std::fs::read(&wal).unwrap();
+    drop(store);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&wal, left).unwrap();
+
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+
+    let all = START_S..START_S + 2 * DAY_S;
+    assert_eq!(sums(&store, "a", all.clone(), DAY_S), []);
+    record_days(&store).unwrap();
+    drop(store);
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    assert_eq!(sums(&store, "a", all, DAY_S), [(START_S, 4.0), (START_S + DAY_S, 2.0)]);
+}
+
+#[test]
 fn a_database_of_a_later_version_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
