@@ -128,7 +128,8 @@ def test_a_kill_in_the_middle_of_the_conversion_costs_nothing(alone, directory, 
 
     for size in [1, 4 << 20, 40 << 20]:
         alone.spawn()
-        eventually(lambda size=size: new.exists() and new.stat().st_size >= size, "half a database", pause_s=0.001)
+        grown = lambda size=size: new.exists() and new.stat().st_size >= size  # noqa: E731
+        eventually(grown, "half a database", pause_s=0.001)
         alone.kill()
         assert new.exists() and not done.exists(), "it was over before"
         left = {path.name: path.stat().st_size for path in directory.iterdir() if path != new}

@@ -5,13 +5,15 @@ The disk is a tmpfs of this test's own, so this needs root and the right to moun
 """
 
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cloudwatch.conftest import Clock, client
+from cloudwatch.test_old_history import DAY, write_old
 from faults.test_disk_full import disk  # noqa: F401
 from support.server import Server
+from support.waiting import eventually
 
 MINUTES = 5
 ALARM = {
@@ -36,11 +38,11 @@ def server(disk, tmp_path):  # noqa: F811
     server.close()
 
 
-def fill(disk):  # noqa: F811
-    """Takes all space that is left, but for what the journal has already."""
+def fill(disk, left_bytes=0):  # noqa: F811
+    """Takes all other space; what the journal has already is its own."""
     space = os.statvfs(disk)
     with (disk / "filler").open("wb") as file:
-        file.write(bytes(space.f_bavail * space.f_frsize))
+        file.write(bytes(space.f_bavail * space.f_frsize - left_bytes))
     return disk / "filler"
 
 
@@ -62,10 +64,16 @@ def test_minutes_wait_in_memory_until_there_is_room(server, disk):  # noqa: F811
             "Statistics": ["Sum"],
         }
         points = cloudwatch.get_metric_statistics(**query)["Datapoints"]
-        return [point["Sum"] for point in sorted(points, key=lambda point: point["Timestamp"]) if point["Sum"]]
+        points.sort(key=lambda point: point["Timestamp"])
+        return [point["Sum"] for point in points if point["Sum"]]
 
     def state():
         return cloudwatch.describe_alarms(AlarmNames=["backlog"])["MetricAlarms"][0]["StateValue"]
+
+    def changes():
+        history = cloudwatch.describe_alarm_history(AlarmName="backlog", ScanBy="TimestampAscending")
+        items = [item for item in history["AlarmHistoryItems"] if item["HistoryItemType"] == "StateUpdate"]
+        return [(item["Timestamp"], item["HistorySummary"]) for item in items]
 
     def unwritten():
         return server.log.read_text().count("metrics of a minute are not stored yet")
@@ -93,12 +101,50 @@ def test_minutes_wait_in_memory_until_there_is_room(server, disk):  # noqa: F811
     assert state() == "OK", "alarms go on"
 
     filler.unlink()
-    before = unwritten()
     clock.next_minute()
-    assert unwritten() == before, "room again"
     put()
     assert sums() == sent
-    # A kill leaves what is in memory only.
+    before = changes()
+    assert [change for _, change in before[-2:]] == [
+        "Alarm updated from OK to ALARM",
+        "Alarm updated from ALARM to OK",
+    ]
+    # Minutes that were in memory only would be gone. The test's clock goes back: alarms may change again.
     server.restart("kill")
     assert sums() == sent
-    assert state() == "OK"
+    assert set(before) <= set(changes())
+
+
+def test_a_conversion_without_room_keeps_the_old_files_until_there_is(server, disk):  # noqa: F811
+    server.stop()
+    directory = server.data / "metrics"
+    for path in directory.iterdir():
+        path.unlink()
+    begin = int(server.now()) // DAY * DAY - DAY
+    write_old(directory, range(begin, begin + DAY, 60), 7, ["Oslo", *(f"city-{n}" for n in range(999))])
+    old = {path.name: path.stat().st_size for path in directory.iterdir()}
+    filler = fill(disk, left_bytes=sum(old.values()) // 2)
+
+    server.start()
+
+    assert {path.name: path.stat().st_size for path in directory.iterdir()} == old
+    in_memory = "metrics of this run are kept in memory only"
+    eventually(lambda: in_memory in server.log.read_text(), "the line in the log")
+    sqs = client(server, "sqs")
+    url = sqs.create_queue(QueueName="jobs")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+
+    filler.unlink()
+    server.restart("kill")
+    query = {
+        "Namespace": "Shop",
+        "MetricName": "Sales",
+        "Dimensions": [{"Name": "City", "Value": "city-998"}],
+        "StartTime": datetime.fromtimestamp(begin, UTC),
+        "EndTime": datetime.fromtimestamp(begin + DAY, UTC),
+        "Period": DAY,
+        "Statistics": ["Sum"],
+    }
+    [point] = client(server, "cloudwatch").get_metric_statistics(**query)["Datapoints"]
+    assert point["Sum"] == 1_440 * 7
+    assert not any(path.name in old for path in directory.iterdir())
