@@ -1,7 +1,7 @@
 //! Which series there are: a number for each entity and for each of its metrics. All of them are in
 //! memory and in the database. Changes are written in the transaction of the values that need them.
 //!
-//! A number is never given twice: the old values under it would be taken for those of the new series.
+//! A number is never given twice: its old values would be taken for those of the new series.
 
 mod usage;
 
@@ -75,8 +75,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Writes what the database does not have yet, within the caller's transaction. After the commit
-    /// the caller calls [`Catalog::saved`].
+    /// Writes what the database does not have yet, within the caller's transaction. After its
+    /// commit the caller calls [`Catalog::saved`].
     pub(crate) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         let Unsaved { entities, series } = &self.unsaved;
         if !entities.is_empty() {
@@ -179,7 +179,7 @@ impl Catalog {
     /// Forgets entities without values since the oldest data point. None of what is left gets their
     /// numbers.
     pub(crate) fn forget(&mut self, now_s: u64) {
-        let is_over = |known: &Known| known.seen_s() + HOURS_KEPT_S + DAY_S < now_s;
+        let is_over = |known: &Known| known.seen_s().saturating_add(HOURS_KEPT_S + DAY_S) < now_s;
         let over: Vec<u32> =
             self.entities.iter().filter(|(_, known)| is_over(known)).map(|(id, _)| *id).collect();
         over.into_iter().for_each(|id| self.forget_entity(id));
@@ -236,7 +236,7 @@ impl Catalog {
         let Ok(number) = u16::try_from(known.columns.len()) else { return };
         let metric = metric.to_owned();
         self.usages.add(&known.entity, &Usage::of_series(&known.entity, &metric));
-        let seen_s = if noted_day == 0 { 0 } else { noted_day * DAY_S + DAY_S - 1 };
+        let seen_s = if noted_day == 0 { 0 } else { end_of_day(noted_day) };
         known.columns.push(Column { metric, unit, seen_s, noted_day });
         self.unsaved.series.insert((id, number));
     }
@@ -322,7 +322,7 @@ impl Catalog {
 
     /// Notes that a series has values on that day.
     pub(crate) fn saw_day(&mut self, day: u64, id: u32, number: u16) {
-        self.saw(day * DAY_S + DAY_S - 1, std::iter::once((id, number)));
+        self.saw(end_of_day(day), std::iter::once((id, number)));
     }
 
     fn save_entities(
@@ -349,8 +349,13 @@ impl Catalog {
     }
 }
 
+/// The last second of a day, which may be any number in a damaged file.
+fn end_of_day(day: u64) -> u64 {
+    day.saturating_mul(DAY_S).saturating_add(DAY_S - 1)
+}
+
 impl Known {
-    /// Those whose names are not lost.
+    /// The series that still have their names.
     pub(crate) fn named_columns(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter().filter(|column| !column.metric.is_empty())
     }

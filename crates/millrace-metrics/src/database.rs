@@ -201,7 +201,10 @@ impl Database {
             }
             _ => {}
         }
-        file.map(Some)
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("copying {}: {error}", path.display()))
+        };
+        file.map(Some).map_err(named)
     }
 
     /// Bytes of all files in the directory.
@@ -282,8 +285,8 @@ pub(crate) fn path_in(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
 
-/// Creates a database under another name, to be filled and then put in place. A crash may leave half
-/// of it, so it writes no journal and syncs nothing.
+/// Creates a database under another name, to be filled and then put in place. It writes no journal
+/// and syncs nothing, since a crash may leave half of it.
 pub(crate) fn create(path: &Path) -> io::Result<Connection> {
     private_file(path)?;
     let connection = Connection::open_with_flags(path, flags(true)).map_err(io_error)?;

@@ -14,7 +14,7 @@
 //!          1440 | { minute | bytes of its rows | row … } …
 //! ```
 //! Numbers are varints, texts stand behind their length. A frame whose checksum is wrong is left
-//! out; where a length makes no sense, the file ends. One day at a time is converted, frame by frame.
+//! out; where a length makes no sense, the file ends. The conversion holds one frame in memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -83,8 +83,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Calls `frame` with the payload of each sound frame of a file. `InvalidData`: it is another kind of
-/// file.
+/// Calls `frame` with the payload of each sound frame of a file. `InvalidData`: it is another kind
+/// of file.
 pub(crate) fn read_frames(path: &Path, mut frame: impl FnMut(&[u8])) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(1 << 20, File::open(path)?);
     let mut magic = Vec::new();

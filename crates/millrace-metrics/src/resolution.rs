@@ -38,7 +38,7 @@ impl Resolution {
         }
     }
 
-    /// What they are rolled up to then; `None`: they are dropped.
+    /// The resolution that follows; after the last one, data points are dropped.
     pub(crate) fn coarser(self) -> Option<Resolution> {
         match self {
             Resolution::Minute => Some(Resolution::FiveMinutes),

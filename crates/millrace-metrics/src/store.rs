@@ -132,8 +132,8 @@ impl MetricStore {
         let _ = self.source.set(source);
     }
 
-    /// Stores values, all or none, also after a crash. They are durable after [`MetricStore::sync`].
-    /// Times older than the finest data points are left out.
+    /// Stores values, all or none, also after a crash. They are durable after
+    /// [`MetricStore::sync`]. Times older than the finest data points are left out.
     pub fn record(&self, records: &[Record<'_>]) -> Result<(), StoreError> {
         if self.is_poisoned.load(Ordering::Relaxed) {
             return Err(StoreError::Poisoned);

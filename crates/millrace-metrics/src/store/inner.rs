@@ -1,4 +1,4 @@
-//! What one lock guards: the catalog, the connection that writes, and what could not be written yet.
+//! The state under the store's lock: catalog, the connection that writes, unwritten minutes.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use crate::resolution::{DAY_S, Resolution};
 use crate::row::Row;
 use crate::{BASE_PERIOD_S, Entity, Interrupt, Summary, Unit};
 
-/// What one query has found, by start of the period and unit.
+/// The data points that one query has found, by start of the period and unit.
 pub(super) type Found = BTreeMap<(u64, Unit), Summary>;
 
 /// A read that is under way.
@@ -24,7 +24,7 @@ pub(super) struct Reading<'q> {
     /// By part, then by entity.
     wanted: BTreeMap<u32, BTreeMap<u32, Vec<Wanted>>>,
     found: Vec<Found>,
-    /// What that takes in memory, in data points.
+    /// The memory that they take, in data points.
     taken: usize,
     taken_max: usize,
 }

@@ -9,8 +9,8 @@ use crate::points::{self, Part};
 use crate::resolution::{DAY_S, MINUTES_OF_DAY, Resolution};
 
 impl MetricStore {
-    /// Rolls up or drops every part that has been kept long enough, one transaction each: others
-    /// write between. A part for which that fails keeps no other from it.
+    /// Rolls up or drops every part that has been kept long enough. Each is a transaction of its own,
+    /// so that others write between them; one that fails does not stop the rest.
     pub(super) fn expire_parts(&self, now_s: u64) -> Result<(), StoreError> {
         let mut expired = Ok(());
         let mut last = None;
@@ -33,7 +33,7 @@ impl MetricStore {
             return Ok(());
         }
         inner.change(&self.database, |connection| {
-            // What is too old for any is dropped unread, as it may be that it cannot be read.
+            // A part past every age is dropped unread, since it may be unreadable.
             let is_dropped = is_old(part, Resolution::Hour, now_s);
             if let Some(coarser) = part.resolution.coarser().filter(|_| !is_dropped) {
                 roll_up(connection, part, coarser)?;
@@ -44,7 +44,8 @@ impl MetricStore {
 }
 
 fn is_old(part: Part, resolution: Resolution, now_s: u64) -> bool {
-    (part.day + 1) * DAY_S + resolution.kept_s() <= now_s
+    let end_s = part.day.saturating_add(1).saturating_mul(DAY_S);
+    end_s.saturating_add(resolution.kept_s()) <= now_s
 }
 
 /// One period after the other: a day of all periods may not fit into memory.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::*;
 use crate::database;
 use crate::resolution::DAY_S;
-use crate::{MINUTES_KEPT_S, Statistic};
+use crate::{HOURS_KEPT_S, MINUTES_KEPT_S, Statistic};
 
 /// A midnight.
 const START_S: u64 = 20_000 * DAY_S;
@@ -173,6 +173,22 @@ fn a_database_whose_names_cannot_be_read_is_set_aside() {
         assert_eq!(store.list(&entity("a").scope, &ListFilter::default(), at(0)), []);
         record_days(&store).unwrap();
     }
+}
+
+#[test]
+fn days_beyond_all_reason_are_read_and_looked_at_without_overflow() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record_days(&store).unwrap();
+    let days =
+        "UPDATE series SET last_day = -1; UPDATE points SET day = ~(1 << 63) WHERE day > 20000";
+    store.inner_mut().writer.connection().execute_batch(days).unwrap();
+    drop(store);
+
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    store.expire(at(START_S + 2 * DAY_S + HOURS_KEPT_S)).unwrap();
+    record_days(&store).unwrap();
+    assert_eq!(sums(&store, "a", START_S..START_S + 2 * DAY_S, DAY_S), []);
 }
 
 #[test]

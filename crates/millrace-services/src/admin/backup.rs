@@ -146,7 +146,7 @@ impl Write for Pieces {
     }
 }
 
-/// The tables come before the journal, which holds what they need until it is pinned, too.
+/// The tables are copied before the journal is pinned; until then the journal keeps what they need.
 fn pin(
     shards: &Arc<Shards>,
     monitor: &Monitor,

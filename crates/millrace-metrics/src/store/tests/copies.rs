@@ -38,7 +38,8 @@ fn a_copy_that_nobody_wants_is_given_up_and_one_that_a_crash_left_is_removed() {
     let fill = "WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 9999) \
                 INSERT INTO points SELECT 20000, 1, n, 0, 0, x'00' FROM n";
     store.inner_mut().writer.connection().execute_batch(fill).unwrap();
-    assert!(store.copy(|| false).is_err());
+    let error = store.copy(|| false).unwrap_err().to_string();
+    assert!(error.contains("history.db"), "{error}");
     drop(store);
     let left = dir.path().join("history.copy-7");
     std::fs::write(&left, b"half").unwrap();
