@@ -79,12 +79,21 @@ export async function cloudwatch(action, input, region = "us-east-1") {
 }
 
 /** The answer of an action of SimpleDB, as XML. */
-export async function simpledb(action, input, region = "us-east-1") {
+export function simpledb(action, input, region) {
+  return form("sdb", { Action: action, Version: "2009-04-15", ...input }, region);
+}
+
+/** The answer of an action of SNS, as XML. */
+export function sns(action, input, region) {
+  return form("sns", { Action: action, Version: "2010-03-31", ...input }, region);
+}
+
+async function form(service, input, region = "us-east-1") {
   const response = await fetch(server.endpoint, {
     method: "POST",
     // Nobody checks the signature; it says which region is meant.
-    headers: { Authorization: `AWS4-HMAC-SHA256 Credential=any/20260101/${region}/sdb/aws4_request, SignedHeaders=host, Signature=0` },
-    body: new URLSearchParams({ Action: action, Version: "2009-04-15", ...input }),
+    headers: { Authorization: `AWS4-HMAC-SHA256 Credential=any/20260101/${region}/${service}/aws4_request, SignedHeaders=host, Signature=0` },
+    body: new URLSearchParams(input),
   });
   const text = await response.text();
   assert.equal(response.status, 200, text);

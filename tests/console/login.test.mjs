@@ -52,7 +52,28 @@ test("pages of another account's domains do not show or change those of one's ow
     await hasText(page.getByRole("alert"), /Your access key is of account 000000000000/);
     assert.equal(await page.locator("tbody tr").count(), 0);
   }
-  assert.deepEqual(problems.filter((text) => !/403 \(/.test(text)), []);
+  assert.deepEqual(problems.filter((text) => !/40[13] \(/.test(text)), []);
+  await page.context().close();
+  await guarded.close();
+});
+
+test("pages of another account's topics do not show or change those of one's own", async () => {
+  const guarded = await Server.start({ MILLRACE_ACCESS_KEY: "AKIDOPS", MILLRACE_SECRET_KEY: "long-secret" });
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${guarded.console}/topics`);
+  await page.getByLabel("Access key").fill("AKIDOPS");
+  await page.getByLabel("Secret key").fill("long-secret");
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByRole("button", { name: "Create topic" }).click();
+  await page.getByRole("dialog").getByLabel("Name", { exact: true }).fill("mine");
+  await page.getByRole("dialog").getByRole("button", { name: "Create topic" }).click();
+  await page.getByText("No subscriptions:").waitFor();
+  for (const path of ["/topics/us-east-1/111122223333/mine", "/topics?region=us-east-1&account=111122223333"]) {
+    await page.goto(`${guarded.console}${path}`);
+    await hasText(page.getByRole("alert"), /Your access key is of account 000000000000/);
+    assert.equal(await page.locator("tbody tr").count(), 0);
+  }
+  assert.deepEqual(problems.filter((text) => !/40[13] \(/.test(text)), []);
   await page.context().close();
   await guarded.close();
 });

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { test } from "node:test";
 import { CreateQueueCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
-import { ACCOUNT, arn, browser, clientOf, createQueue, onPage, pathOf, putAlarm, server, simpledb, sqs } from "./fixture.mjs";
+import { ACCOUNT, arn, browser, clientOf, createQueue, onPage, pathOf, putAlarm, server, simpledb, sns, sqs } from "./fixture.mjs";
 import { CONSOLE_HOST, openPage } from "./server.mjs";
 import { hasText } from "./waiting.mjs";
 
@@ -20,7 +20,9 @@ test("every page is accessible and sound, in both themes and narrow", async () =
   await putAlarm("shown-backlog", "shown");
   await simpledb("CreateDomain", { DomainName: "shown" });
   await simpledb("PutAttributes", { DomainName: "shown", ItemName: "i", "Attribute.1.Name": "a", "Attribute.1.Value": "v" });
-  const paths = ["/", "/queues?filter=shown", "/domains", `/domains/us-east-1/${ACCOUNT}/shown`, "/metrics", "/alarms", "/server", "/login"].map((path) => server.console + path);
+  await sns("CreateTopic", { Name: "shown" });
+  await sns("Subscribe", { TopicArn: `arn:aws:sns:us-east-1:${ACCOUNT}:shown`, Protocol: "sqs", Endpoint: arn("shown"), "Attributes.entry.1.key": "FilterPolicy", "Attributes.entry.1.value": '{"colour":["red"]}' });
+  const paths = ["/", "/queues?filter=shown", "/topics", `/topics/us-east-1/${ACCOUNT}/shown`, "/domains", `/domains/us-east-1/${ACCOUNT}/shown`, "/metrics", "/alarms", "/server", "/login"].map((path) => server.console + path);
   const tabs = ["", "browse", "poll", "send", "dead-letters", "configuration", "tags"].map((tab) => pathOf("shown", tab));
   const waiting = [...paths, ...tabs];
   const faults = (await Promise.all([0, 1].map(() => inspect(waiting)))).flat();
@@ -37,6 +39,10 @@ async function inspect(addresses) {
     await page.locator("#root > *:not(noscript)").first().waitFor();
     if (address.endsWith("/browse")) await page.locator(".message summary").first().click();
     if (address.endsWith(`/domains/us-east-1/${ACCOUNT}/shown`)) await page.getByRole("button", { name: "Edit i" }).click();
+    if (address.endsWith(`/topics/us-east-1/${ACCOUNT}/shown`)) {
+      await page.getByRole("button", { name: /^Edit/ }).click();
+      await page.getByText(/^This message does not match/).waitFor();
+    }
     if (address.endsWith("/alarms")) await page.getByRole("button", { name: "shown-backlog", exact: true }).click();
     await page.evaluate(AXE);
     for (const [colorScheme, width] of [["light", 1280], ["dark", 1280], ["dark", 400]]) {
@@ -120,7 +126,7 @@ test("the content policy is obeyed by every page", onPage(async (page) => {
     window.violations = [];
     addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
   });
-  for (const path of ["/", "/queues", "/domains", "/metrics", "/alarms", "/server", "/login"]) {
+  for (const path of ["/", "/queues", "/topics", "/domains", "/metrics", "/alarms", "/server", "/login"]) {
     await page.goto(server.console + path);
     await page.locator("#root > *:not(noscript)").first().waitFor();
     assert.deepEqual(await page.evaluate(() => window.violations), [], path);

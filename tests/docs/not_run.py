@@ -37,6 +37,7 @@ NOT_RUN = {
             "millrace bench drain --https-endpoint https://127.0.0.1:4577 --insecure-tls",
             "millrace bench poll",
             "millrace bench sdb-csv",
+            "millrace bench fanout",
             "millrace bench sweep --operation pc --batch 10",
             "millrace bench rate --rate 1000,5000",
             "millrace bench http --endpoint http://127.0.0.1:8080/path",

@@ -20,7 +20,7 @@ def test_localstack_health(server):
     status, body = server.get("/_localstack/health")
 
     assert status == 200
-    assert json.loads(body)["services"] == dict.fromkeys(("sqs", "cloudwatch", "sts", "simpledb"), "running")
+    assert json.loads(body)["services"] == dict.fromkeys(("sqs", "cloudwatch", "sts", "sns", "simpledb"), "running")
 
 
 class TestMessages:

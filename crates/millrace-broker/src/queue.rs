@@ -178,6 +178,11 @@ impl SharedQueue {
         self.kind
     }
 
+    /// Returns true once the queue is deleted, even while it can still be found.
+    pub fn is_deleted(&self) -> bool {
+        self.lock().is_deleted
+    }
+
     /// Panics if the queue's inner state disagrees with itself. Reads every message: for
     /// simulations.
     pub fn assert_consistent(&self) {

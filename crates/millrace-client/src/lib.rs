@@ -16,6 +16,8 @@ mod retry;
 pub mod iron;
 pub mod lines;
 pub mod sdb;
+mod signed_form;
+pub mod sns;
 pub mod sqs;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

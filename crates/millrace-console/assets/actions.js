@@ -14,8 +14,8 @@ export class ActionError extends Error {
 }
 
 /**
- * Calls `service` ("sqs", "cloudwatch" or "simpledb"); resolves to the answer's members. SimpleDB takes a form and
- * answers with XML: see simpledb.js.
+ * Calls `service` ("sqs", "cloudwatch", "simpledb" or "sns"); resolves to the answer's members. SimpleDB and SNS take
+ * forms and answer with XML: see simpledb.js and sns.js.
  */
 export async function call(service, action, input, { region = data.region, account = data.account, signal } = {}) {
   return post(`/api/call/${service}/${action}?${new URLSearchParams({ region, account })}`, input, signal);
@@ -110,9 +110,14 @@ const PARTITIONS = {
   "eusc-": "aws-eusc",
 };
 
-export function queueArn({ region, account, name }) {
+/** The ARN of what has that name in a service: "sqs" or "sns". */
+export function arnOf(service, { region, account, name }) {
   const other = Object.keys(PARTITIONS).find((prefix) => region.startsWith(prefix));
-  return `arn:${PARTITIONS[other] ?? "aws"}:sqs:${region}:${account}:${name}`;
+  return `arn:${PARTITIONS[other] ?? "aws"}:${service}:${region}:${account}:${name}`;
+}
+
+export function queueArn(queue) {
+  return arnOf("sqs", queue);
 }
 
 /** The page of a queue; a key is `region/account/name`. */

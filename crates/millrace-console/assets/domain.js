@@ -7,8 +7,9 @@ import { deleteItemDialog, itemDialog } from "./domain_item.js";
 import { deleteDomainDialog } from "./domains.js";
 import { onSubmit, say } from "./form.js";
 import { bytes, count, counted } from "./format.js";
-import { figuresOf, itemsOf, simpledb, simpledbCommand, textOf } from "./simpledb.js";
+import { figuresOf, itemsOf, simpledb, simpledbCommand } from "./simpledb.js";
 import { dataTable } from "./table.js";
+import { textOf } from "./xml.js";
 
 const FIGURES = [["items", "Items", count], ["names", "Attribute names", count], ["values", "Values", count], ["bytes", "Size", bytes]];
 

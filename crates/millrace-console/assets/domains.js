@@ -1,19 +1,19 @@
 // Domains of SimpleDB: what there is in a region, creating and deleting.
 
-import { data, errorNotice, read, toast } from "./actions.js";
+import { data, errorNotice, toast } from "./actions.js";
 import { cliBlock } from "./cli.js";
 import { confirmDialog, formDialog } from "./dialog.js";
 import { field, h, replace, setText } from "./dom.js";
 import { bytes, count, counted } from "./format.js";
-import { isHere, isSame, placeField, placeName } from "./places.js";
-import { domainPath, figuresOf, simpledb, simpledbCommand, textOf } from "./simpledb.js";
+import { choosePlace, placeField, placeName } from "./places.js";
+import { domainPath, figuresOf, simpledb, simpledbCommand } from "./simpledb.js";
 import { dataTable } from "./table.js";
+import { textOf } from "./xml.js";
 
 /** SimpleDB: names of one answer. */
 const PAGE = 100;
 
 export function show(root) {
-  const address = new URLSearchParams(location.search);
   const errors = h("div", {});
   const table = dataTable("Domains", [["Name", "name"], ["Items", "number"], ["Values", "number"], ["Size", "number"], ["Actions", "actions"]]);
   const empty = h("div", { class: "empty" }, h("h2", {}, "No domains here yet"),
@@ -50,24 +50,14 @@ export function show(root) {
     }
     more.disabled = false;
   };
-  const choosePlace = async () => {
-    const found = (await read("/api/places", { having: "domains" })).filter((each) => !isHere(each));
-    const here = { region: data.region, account: data.account };
-    const wanted = { region: address.get("region") ?? data.region, account: address.get("account") ?? data.account };
-    const options = [here, ...found];
-    if (!options.some((each) => isSame(each, wanted))) options.push(wanted);
-    place = placeField(options, wanted);
-    place.element.classList.add("inline");
-    place.select.addEventListener("change", () => {
-      history.replaceState(null, "", isHere(place.value()) ? "/domains" : `/domains?${new URLSearchParams(place.value())}`);
-      load();
-    });
+  const start = async () => {
+    place = await choosePlace("domains", "/domains", () => load());
     summary.before(place.element);
     await load();
   };
   table.frame.hidden = empty.hidden = true;
   replace(root, h("div", { class: "toolbar" }, summary, h("div", { class: "end" }, create)), errors, h("div", { class: "panel" }, table.frame, empty, paging));
-  choosePlace().catch((error) => replace(errors, errorNotice(error)));
+  start().catch((error) => replace(errors, errorNotice(error)));
 }
 
 async function rowOf(table, domain, reload) {

@@ -2,7 +2,7 @@
 
 import { h, uniqueId } from "./dom.js";
 
-const PLACES = { o: ["/", "Overview"], q: ["/queues", "Queues"], d: ["/domains", "Domains"], m: ["/metrics", "Metrics"], a: ["/alarms", "Alarms"], s: ["/server", "Server"] };
+const PLACES = { o: ["/", "Overview"], q: ["/queues", "Queues"], t: ["/topics", "Topics"], d: ["/domains", "Domains"], m: ["/metrics", "Metrics"], a: ["/alarms", "Alarms"], s: ["/server", "Server"] };
 
 let isWaiting = false;
 
@@ -32,7 +32,7 @@ function showHelp() {
   const lines = [
     [keys("/"), "Go to the page's filter or search"],
     ...Object.entries(PLACES).map(([key, [, title]]) => [keys("g", key), title]),
-    [keys("c"), "Create a queue, a domain, an item or an alarm, on its page"],
+    [keys("c"), "Create a queue, a topic, a subscription, a domain, an item or an alarm, on its page"],
     [keys("p"), "Pause or resume live figures"],
     [keys("?"), "This help"],
     [keys("Esc"), "Close a dialog"],

@@ -13,9 +13,11 @@ import { show as queue } from "./queue.js";
 import { show as queues } from "./queues.js";
 import { show as server } from "./server.js";
 import { logOut, startSession } from "./session.js";
+import { show as topic } from "./topic.js";
+import { show as topics } from "./topics.js";
 import { startTyped } from "./typed.js";
 
-const PAGES = { alarms, domain, domains, login, metrics, missing, overview, queue, queues, server };
+const PAGES = { alarms, domain, domains, login, metrics, missing, overview, queue, queues, server, topic, topics };
 const THEMES = ["auto", "light", "dark"];
 const THEME_NAMES = { auto: "as the system", light: "light", dark: "dark" };
 

@@ -1,4 +1,4 @@
-// Regions and accounts: CloudWatch's actions each know one.
+// Regions and accounts: actions of CloudWatch, SimpleDB and SNS each know one.
 
 import { data, read } from "./actions.js";
 import { field, h } from "./dom.js";
@@ -28,4 +28,24 @@ export function placeField(options, chosen = options.find(isHere) ?? options[0])
   const element = field("Region", select);
   element.hidden = options.length < 2;
   return { element, select, value: () => options[select.selectedIndex] };
+}
+
+/**
+ * A choice of the configured place, those that have something (`having`: "domains" or "topics"), and the one that the
+ * address names. What is chosen is put into the address of the page at `path`, then `changed` is called.
+ */
+export async function choosePlace(having, path, changed) {
+  const address = new URLSearchParams(location.search);
+  const found = (await read("/api/places", { having })).filter((each) => !isHere(each));
+  const here = { region: data.region, account: data.account };
+  const wanted = { region: address.get("region") ?? data.region, account: address.get("account") ?? data.account };
+  const options = [here, ...found];
+  if (!options.some((each) => isSame(each, wanted))) options.push(wanted);
+  const place = placeField(options, wanted);
+  place.element.classList.add("inline");
+  place.select.addEventListener("change", () => {
+    history.replaceState(null, "", isHere(place.value()) ? path : `${path}?${new URLSearchParams(place.value())}`);
+    changed();
+  });
+  return place;
 }

@@ -9,7 +9,8 @@ const OTHER = "\n";
 
 /**
  * Fields for a queue of `place`: a list, and a name or ARN for one that is not in it. `none` is the title of choosing
- * no queue; `fits(name)` says which queues are offered. `name()` is a name or an ARN, `arn()` an ARN, or "".
+ * no queue; `fits(name)` says which queues are offered. `name()` is a name or an ARN, `arn()` an ARN, or ""; `isOther()` if
+ * the queue is named.
  */
 export function queuePicker(label, { name, place, value = "", none, fits = () => true, hint, missing }) {
   const list = h("select", { name, required: none === undefined, "data-missing": missing ?? "Choose a queue." });
@@ -43,7 +44,7 @@ export function queuePicker(label, { name, place, value = "", none, fits = () =>
   const arn = () => (chosen() === "" || chosen().startsWith("arn:") ? chosen() : queueArn({ ...place(), name: chosen() }));
   show([]);
   load();
-  return { element, otherField, list, name: chosen, arn, load };
+  return { element, otherField, list, name: chosen, arn, isOther: () => list.value === OTHER, load };
 }
 
 /** Whether an ARN is of the place, so that its name alone means the queue. */

@@ -2,11 +2,11 @@
 
 import { ActionError, call, errorNotice, toast } from "./actions.js";
 import { cliBlock, command, unusedWord } from "./cli.js";
-import { field, h, keepText, panel, replace, setText, withValue } from "./dom.js";
+import { field, h, keepText, panel, replace, setText } from "./dom.js";
 import { durationField, onSubmit } from "./form.js";
 import { bytes, count, counted } from "./format.js";
+import { attributeFields } from "./message_attributes.js";
 
-const TYPES = ["String", "Number", "Binary"];
 /** More at once would keep the page waiting; a load generator is better at it. */
 const MAX_COPIES = 1000;
 /** SQS: entries of a batch, and bytes of their bodies and attributes together. */
@@ -21,8 +21,7 @@ export function show(root, queue) {
   const group = h("input", { name: "MessageGroupId", maxlength: 128, autocomplete: "off", required: queue.isFifo, "data-missing": "A FIFO queue needs a message group." });
   const deduplication = h("input", { name: "MessageDeduplicationId", maxlength: 128, autocomplete: "off", placeholder: "by content, if the queue does that" });
   const copies = h("input", { type: "number", min: 1, max: MAX_COPIES, value: 1, required: true });
-  const attributes = h("div", {});
-  const add = h("button", { type: "button", class: "small", onclick: () => attributes.append(attributeRow(refresh)) }, "Add attribute");
+  const attributes = attributeFields("Message attributes", () => refresh());
   const cli = cliBlock();
   const errors = h("div", {});
   const sent = h("div", { role: "status" });
@@ -33,7 +32,7 @@ export function show(root, queue) {
   const message = () => ({
     MessageBody: text(),
     DelaySeconds: queue.isFifo ? undefined : delay.seconds(),
-    MessageAttributes: attributesOf(attributes),
+    MessageAttributes: attributes.value(),
     MessageGroupId: group.value || undefined,
     MessageDeduplicationId: (queue.isFifo && deduplication.value) || undefined,
   });
@@ -60,7 +59,7 @@ export function show(root, queue) {
       field(queue.isFifo ? "Message group" : "Message group (optional)", group, { hint: queue.isFifo ? "Order is kept within a group" : "Groups get fair turns" }),
       queue.isFifo && field("Deduplication id", deduplication, { hint: "The same id within 5 minutes is accepted once" }),
       field("How many", copies, { hint: `1 to ${count(MAX_COPIES)}; {n} in the body becomes the number` })),
-    h("fieldset", {}, h("legend", {}, "Message attributes"), attributes, add),
+    attributes.element,
     cli.element, errors, progress, h("div", { class: "buttons" }, submit, sent));
   form.addEventListener("input", refresh);
   form.addEventListener("change", refresh);
@@ -81,7 +80,7 @@ export function show(root, queue) {
     const { body: whole, attributes: list = [], group: of } = JSON.parse(copied);
     text = keepText(body, whole);
     group.value = of ?? "";
-    attributes.append(...list.map((attribute) => attributeRow(refresh, attribute)));
+    list.forEach((attribute) => attributes.add(attribute));
   }
   refresh();
 }
@@ -167,31 +166,4 @@ async function textOf(file) {
 
 function textBytes(text) {
   return new TextEncoder().encode(text).length;
-}
-
-function attributeRow(refresh, { name = "", type = "String", value = "" } = {}) {
-  const names = h("input", { "aria-label": "Attribute name", placeholder: "Name", value: name, autocomplete: "off", required: true, "data-missing": "An attribute needs a name." });
-  // Types may have a label of their own, as in Number.int.
-  const types = h("select", { "aria-label": "Attribute type" },
-    withValue(TYPES.map((known) => [known, known]), type).map(([id, title]) => h("option", { value: id, selected: id === type }, title)));
-  const values = h("textarea", { rows: 1, "aria-label": "Attribute value", placeholder: "Value; of Binary in base64", autocomplete: "off" });
-  const text = keepText(values, value);
-  const row = h("div", { class: "attribute" }, names, types, values,
-    h("button", { type: "button", class: "small", "aria-label": "Remove this attribute", onclick: () => {
-      row.remove();
-      refresh();
-    } }, "Remove"), h("span", { class: "error", role: "alert", hidden: true }));
-  // Of two attributes with one name only one would be sent.
-  names.rule = () => {
-    const before = [...row.parentElement.children].slice(0, [...row.parentElement.children].indexOf(row));
-    return before.some((other) => other.attribute()[0] === names.value) ? `There are two attributes with the name ${names.value}.` : "";
-  };
-  row.attribute = () => [names.value, { DataType: types.value, [types.value.startsWith("Binary") ? "BinaryValue" : "StringValue"]: text() }];
-  return row;
-}
-
-function attributesOf(element) {
-  const entries = [...element.children].map((row) => row.attribute());
-  const named = entries.filter(([name]) => name !== "");
-  return named.length ? Object.fromEntries(named) : undefined;
 }

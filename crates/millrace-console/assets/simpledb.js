@@ -2,6 +2,7 @@
 
 import { call, data } from "./actions.js";
 import { command } from "./cli.js";
+import { childOf, textOf } from "./xml.js";
 
 /** Calls an action with the members that AWS's SDKs have. Resolves to an XML document. */
 export function simpledb(action, input, place) {
@@ -46,14 +47,6 @@ export function attributesOf(element) {
     attributes.set(name, [...(attributes.get(name) ?? []), decoded(childOf(attribute, "Value"))]);
   }
   return attributes;
-}
-
-export function textOf(answer, tag) {
-  return answer.querySelector(tag)?.textContent;
-}
-
-function childOf(element, tag) {
-  return [...element.children].find(({ tagName }) => tagName === tag);
 }
 
 /** A text; what XML cannot carry comes as base64. */

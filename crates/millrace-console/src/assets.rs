@@ -50,6 +50,7 @@ const ASSETS: &[Asset] = assets! {
     "live.js": JS,
     "message.js": JS,
     "message_actions.js": JS,
+    "message_attributes.js": JS,
     "message_list.js": JS,
     "alarms.js": JS,
     "login.js": JS,
@@ -70,8 +71,18 @@ const ASSETS: &[Asset] = assets! {
     "server.js": JS,
     "session.js": JS,
     "simpledb.js": JS,
+    "sns.js": JS,
+    "subscribe.js": JS,
+    "subscription.js": JS,
+    "subscriptions.js": JS,
+    "filter_policy.js": JS,
     "table.js": JS,
+    "topic.js": JS,
+    "topic_attributes.js": JS,
+    "topic_publish.js": JS,
+    "topics.js": JS,
     "typed.js": JS,
+    "xml.js": JS,
 };
 
 /// What all files together are known by: it changes when one of them does.

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! GET  /, /queues, /queues/{region}/{account}/{name}[/{tab}], /metrics, /alarms, /server,
-//!      /domains[/{region}/{account}/{name}], /login     pages
+//!      /domains[/{region}/{account}/{name}], /topics[/{region}/{account}/{name}], /login     pages
 //! GET  /assets/{version}/{file}, /favicon.ico
 //! GET  /events?view=…          server-sent events
 //! GET  /api/snapshot?view=…    the same once, for browsers that cannot hold a stream
 //! GET  /api/session            the token, and who it is for
-//! GET  /api/places[?having=alarms|domains]   regions and accounts, of series or of these
+//! GET  /api/places[?having=alarms|domains|topics]   regions and accounts, of series or of these
 //! GET  /api/browse, /api/message
 //! POST /api/states, /api/handles    of messages that a page shows
+//! POST /api/filter             tries a filter policy of SNS on a message
+//! POST /api/deliveries         counts of subscriptions
 //! POST /api/call/{service}/{action}?region=…&account=…     an action, as AWS JSON 1.0;
-//!                                                        of SimpleDB, as a form
+//!                                                        of SimpleDB and SNS, as a form
 //! POST /api/login, /api/logout
 //! ```
 
@@ -35,7 +37,7 @@ use crate::page::{Frame, Page, Theme};
 use crate::session::{self, LoginError, Session, Sessions};
 use crate::surroundings::{ReadFigures, Surroundings};
 use crate::view::{self, Part, Selection, View};
-use crate::{assets, browse, chosen};
+use crate::{assets, browse, chosen, deliveries, filter};
 
 /// What the console may decide.
 #[derive(Clone)]
@@ -89,8 +91,8 @@ impl<'a> Action<'a> {
     }
 
     /// The request's body is a form without action and version.
-    fn of_simpledb(action: &str, request: &Request<'a>) -> Action<'a> {
-        let mut body = format!("Action={}&Version=2009-04-15&", segment(action)).into_bytes();
+    fn of_form(version: &str, action: &str, request: &Request<'a>) -> Action<'a> {
+        let mut body = format!("Action={}&Version={version}&", segment(action)).into_bytes();
         body.extend_from_slice(request.body);
         let content_type = "application/x-www-form-urlencoded";
         Action { target: String::new(), content_type, body: body.into() }
@@ -173,6 +175,9 @@ impl Console {
             "/api/message" => self.message(request, session),
             "/api/states" => self.chosen(request, session, chosen::states),
             "/api/handles" => self.chosen(request, session, chosen::handles),
+            "/api/filter" if !session::has_token(request, session) => Ok(wrong_token()),
+            "/api/filter" => filter::try_out(request.body).map(|found| json_response(200, &found)),
+            "/api/deliveries" => self.deliveries(request, session),
             path => match path.strip_prefix("/api/call/") {
                 Some(action) => self.call_action(request, session, action).await,
                 None => return not_found(),
@@ -273,13 +278,14 @@ impl Console {
         Ok(json_response(200, &self.live.snapshot(&view).await))
     }
 
-    /// The places of the viewer's alarms or domains, or of what is measured: actions of CloudWatch and
-    /// SimpleDB each know one region and account.
+    /// The places of the viewer's alarms, domains or topics, or of what is measured: actions of
+    /// CloudWatch, SimpleDB and SNS each know one region and account.
     async fn places(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
         let parameters = Parameters::parse(request.query, b"")?;
         let scopes = match parameters.get("having") {
             Some("alarms") => self.services.scopes_of_alarms(),
             Some("domains") => self.services.scopes_of_domains().await?,
+            Some("topics") => self.services.scopes_of_topics(),
             _ => self.services.scopes_of_metrics().await?,
         };
         let mine = session.viewer.account.as_ref();
@@ -326,6 +332,16 @@ impl Console {
         found.map(|found| json_response(200, &found)).map_err(|error| of_broker(&error))
     }
 
+    fn deliveries(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
+        if !session::has_token(request, session) {
+            return Ok(wrong_token());
+        }
+        let mine = session.viewer.account.as_deref();
+        let is_visible = |account: &str| mine.is_none_or(|mine| mine == account);
+        let counts = deliveries::counts(&self.services, request.body, is_visible);
+        counts.map(|counts| json_response(200, &counts))
+    }
+
     /// The queue that the parameters name, if the viewer may see it.
     fn queue(
         &self,
@@ -354,15 +370,16 @@ impl Console {
             "cloudwatch" => {
                 Action::of_json(format!("GraniteServiceVersion20100801.{name}"), request)
             }
-            "simpledb" => Action::of_simpledb(name, request),
+            "simpledb" => Action::of_form("2009-04-15", name, request),
+            "sns" => Action::of_form("2010-03-31", name, request),
             _ => return Ok(not_found()),
         };
         let parameters = Parameters::parse(request.query, b"")?;
         let region = parameters.get("region").unwrap_or(&self.options.region);
         let wanted = parameters.get("account");
         let account = match &session.viewer.account {
-            // A queue's URL says whose it is; without one, the action would be on what is the
-            // viewer's own and has the same name.
+            // A queue's URL says whose it is; other actions would be on what is the viewer's own
+            // and has the same name.
             Some(mine) if service != "sqs" && wanted.is_some_and(|wanted| wanted != mine) => {
                 return Err(ApiError::access_denied(format!(
                     "Your access key is of account {mine}, and this is of another."
@@ -381,7 +398,7 @@ impl Console {
             Header::new("content-type", action.content_type),
             Header::new("x-amz-target", &action.target),
         ];
-        // SimpleDB's protocol has no header for its actions.
+        // A form names its action itself.
         let headers = if action.target.is_empty() { &headers[..2] } else { &headers[..] };
         let inner = Request {
             peer: request.peer,
@@ -428,7 +445,8 @@ fn not_logged_in() -> Response {
 /// None: below `/api/` there is no such path. Elsewhere a page says so.
 fn methods_of(path: &str) -> Option<&'static [&'static str]> {
     match path {
-        "/api/login" | "/api/logout" | "/api/states" | "/api/handles" => Some(&["POST"]),
+        "/api/login" | "/api/logout" | "/api/states" | "/api/handles" | "/api/filter"
+        | "/api/deliveries" => Some(&["POST"]),
         "/events" | "/api/snapshot" | "/api/session" | "/api/places" | "/api/browse"
         | "/api/message" => Some(&["GET"]),
         path if path.starts_with("/api/call/") => Some(&["POST"]),
@@ -458,7 +476,9 @@ fn part_of(page: &Page, query: &str) -> Option<Part> {
         }
         Page::Queue(key, _) => Some(Part::Queue(key.clone())),
         Page::Server => Some(Part::Server),
-        Page::Domains
+        Page::Topics
+        | Page::Topic { .. }
+        | Page::Domains
         | Page::Domain { .. }
         | Page::Metrics
         | Page::Alarms

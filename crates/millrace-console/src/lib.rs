@@ -10,13 +10,16 @@
 //! (what a tab shows), `surroundings` (alarms, and the server itself), `sample` (all queues once a
 //! second), `rows` (a tab's part of it), `history` (the last minutes), `live` (server-sent events),
 //! `browse` (messages without receiving them), `chosen` (what becomes of messages that a page
-//! shows).
+//! shows), `filter` (filter policies of SNS, tried),
+//! `deliveries` (counts of subscriptions).
 
 mod assets;
 mod browse;
 mod chosen;
 mod console;
+mod deliveries;
 mod failures;
+mod filter;
 mod guard;
 mod history;
 mod html;

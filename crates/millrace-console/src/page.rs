@@ -13,6 +13,13 @@ pub(crate) enum Page {
     Overview,
     Queues,
     Queue(QueueKey, &'static Tab),
+    Topics,
+    /// A topic of SNS.
+    Topic {
+        region: String,
+        account: String,
+        name: String,
+    },
     Domains,
     /// A domain of SimpleDB.
     Domain {
@@ -97,6 +104,12 @@ impl Page {
         match *parts {
             [""] => Page::Overview,
             ["queues"] => Page::Queues,
+            ["topics"] => Page::Topics,
+            ["topics", region, account, name] => Page::Topic {
+                region: region.to_owned(),
+                account: account.to_owned(),
+                name: name.to_owned(),
+            },
             ["domains"] => Page::Domains,
             ["domains", region, account, name] => Page::Domain {
                 region: region.to_owned(),
@@ -124,6 +137,8 @@ impl Page {
             Page::Overview => "overview",
             Page::Queues => "queues",
             Page::Queue(..) => "queue",
+            Page::Topics => "topics",
+            Page::Topic { .. } => "topic",
             Page::Domains => "domains",
             Page::Domain { .. } => "domain",
             Page::Metrics => "metrics",
@@ -145,8 +160,9 @@ impl Page {
             Page::Queues => "Queues".to_owned(),
             Page::Queue(key, tab) if tab.path.is_empty() => key.name.clone(),
             Page::Queue(key, tab) => format!("{} of {}", tab.title, key.name),
+            Page::Topics => "Topics".to_owned(),
             Page::Domains => "Domains".to_owned(),
-            Page::Domain { name, .. } => name.clone(),
+            Page::Topic { name, .. } | Page::Domain { name, .. } => name.clone(),
             Page::Metrics => "Metrics".to_owned(),
             Page::Alarms => "Alarms".to_owned(),
             Page::Server => "Server".to_owned(),
@@ -164,6 +180,7 @@ impl Page {
         let data = json!({
             "page": self.id(),
             "queue": self.queue_data(),
+            "topic": self.topic_data(),
             "domain": self.domain_data(),
             "tab": if let Page::Queue(_, tab) = self { tab.path } else { "" },
             "token": frame.session.map(|session| session.token.as_str()),
@@ -225,6 +242,15 @@ impl Page {
         }
     }
 
+    fn topic_data(&self) -> Value {
+        match self {
+            Page::Topic { region, account, name } => {
+                json!({ "region": region, "account": account, "name": name })
+            }
+            _ => Value::Null,
+        }
+    }
+
     fn domain_data(&self) -> Value {
         match self {
             Page::Domain { region, account, name } => {
@@ -253,6 +279,7 @@ impl Page {
         let links = [
             link("/", "Overview", *self == Page::Overview),
             link("/queues", "Queues", is_queues),
+            link("/topics", "Topics", matches!(self, Page::Topics | Page::Topic { .. })),
             link("/domains", "Domains", matches!(self, Page::Domains | Page::Domain { .. })),
             link("/metrics", "Metrics", *self == Page::Metrics),
             link("/alarms", &alarms, *self == Page::Alarms),
@@ -277,9 +304,14 @@ impl Page {
     }
 
     fn heading(&self) -> String {
-        if let Page::Domain { name, .. } = self {
+        let all = match self {
+            Page::Topic { name, .. } => Some(("/topics", "Topics", name)),
+            Page::Domain { name, .. } => Some(("/domains", "Domains", name)),
+            _ => None,
+        };
+        if let Some((path, title, name)) = all {
             return format!(
-                r#"<div class="heading"><p class="crumb"><a href="/domains">Domains</a></p><h1>{}</h1><div id="facts"></div></div>"#,
+                r#"<div class="heading"><p class="crumb"><a href="{path}">{title}</a></p><h1>{}</h1><div id="facts"></div></div>"#,
                 escape(name)
             );
         }
@@ -319,10 +351,12 @@ mod tests {
         }
     }
 
-    const PATHS: [&str; 10] = [
+    const PATHS: [&str; 12] = [
         "/",
         "/queues",
         "/queues/r/a/q",
+        "/topics",
+        "/topics/r/a/t",
         "/domains",
         "/domains/r/a/d",
         "/metrics",
@@ -346,17 +380,23 @@ mod tests {
         let page = Page::at("/domains/eu-west-1/000000000000/cars");
         assert_eq!((page.id(), page.title().as_str()), ("domain", "cars"));
         assert_eq!(Page::at("/domains/r/a"), Page::Missing);
+        assert_eq!(Page::at("/topics/"), Page::Topics);
+        let page = Page::at("/topics/eu-west-1/000000000000/prices.fifo");
+        assert_eq!((page.id(), page.title().as_str()), ("topic", "prices.fifo"));
+        assert_eq!(Page::at("/topics/r/a/t/x"), Page::Missing);
         assert_eq!(Page::at("/nonsense"), Page::Missing);
     }
 
     #[test]
     fn what_a_path_says_is_never_markup() {
-        let page = Page::at("/queues/r/a/%3Cscript%3Ealert(1)%3C%2Fscript%3E");
+        for kind in ["queues", "topics", "domains"] {
+            let page = Page::at(&format!("/{kind}/r/a/%3Cscript%3Ealert(1)%3C%2Fscript%3E"));
 
-        let html = page.render(&frame(), Some(json!({ "x": "</script><script>alert(2)" })));
+            let html = page.render(&frame(), Some(json!({ "x": "</script><script>alert(2)" })));
 
-        assert!(!html.contains("<script>alert"), "{html}");
-        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+            assert!(!html.contains("<script>alert"), "{html}");
+            assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+        }
     }
 
     #[test]

@@ -27,6 +27,24 @@ pub fn md5_of_each(messages: &[&[u8]]) -> Vec<[u8; 16]> {
     digests
 }
 
+/// MD5 of texts that begin alike: their common beginning is digested once.
+#[derive(Clone, Debug)]
+pub struct SharedDigest(Md5);
+
+impl SharedDigest {
+    /// Of texts that begin with `head`.
+    pub fn of(head: &[u8]) -> SharedDigest {
+        SharedDigest(Md5::new_with_prefix(head))
+    }
+
+    /// MD5 of the text that goes on with these parts.
+    pub fn with(&self, parts: &[&[u8]]) -> [u8; 16] {
+        let mut digest = self.0.clone();
+        parts.iter().for_each(|part| digest.update(part));
+        digest.finalize().into()
+    }
+}
+
 /// SHA-256 of `bytes` as 64 lower-case hexadecimal digits: what content-based deduplication takes
 /// for the MessageDeduplicationId.
 pub fn sha256_hex(bytes: &[u8]) -> String {
@@ -101,6 +119,18 @@ mod tests {
     fn body_digest_is_the_md5_of_its_bytes() {
         assert_eq!(text(md5("hé".as_bytes())), "33fcd01258e6ba07ef405dc9e721f3a7");
         assert_eq!(text(md5(b"Test")), "0cbc6611f5540bd0809a388dc95a615b");
+    }
+
+    #[test]
+    fn texts_that_begin_alike_share_a_part_of_their_digest() {
+        let bytes = [7; 200];
+        for head in [0, 1, 63, 64, 65, 128, 200] {
+            let (head, rest) = bytes.split_at(head);
+            let (middle, end) = rest.split_at(rest.len() / 2);
+            let shared = SharedDigest::of(head);
+            assert_eq!(shared.with(&[middle, end]), md5(&bytes));
+            assert_eq!(shared.with(&[]), md5(head));
+        }
     }
 
     #[test]

@@ -17,7 +17,9 @@ mod url;
 
 pub use arn::{Arn, QueueKey, is_account, is_plain_name, partition};
 pub use date::Date;
-pub use digest::{AttributeDigest, hex, hex_digits, hex_text, md5, md5_of_each, sha256_hex};
+pub use digest::{
+    AttributeDigest, SharedDigest, hex, hex_digits, hex_text, md5, md5_of_each, sha256_hex,
+};
 pub use ids::{MessageId, QueueId, ShardId};
 pub use share::may_take;
 pub use time::{Clock, SystemClock, Timestamp};

@@ -11,8 +11,8 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
-use super::TransportError;
 use super::http1::{Answer, AnswerReader};
+use super::{AnswerLimit, TransportError};
 
 /// Holds a receive of ten messages of 1 KB.
 const INPUT_BYTES: usize = 16 << 10;
@@ -23,6 +23,7 @@ const STREAMED_BYTES: usize = 128 << 10;
 pub(super) struct Connection {
     stream: Stream,
     input: BytesMut,
+    answer_limit: AnswerLimit,
     /// Answers received whole.
     pub(super) served: u64,
     /// When it was opened or last used.
@@ -36,8 +37,9 @@ pub(super) enum Stream {
 }
 
 impl Connection {
-    pub(super) fn over(stream: Stream) -> Connection {
-        Connection { stream, input: BytesMut::new(), served: 0, idle_since: Instant::now() }
+    pub(super) fn over(stream: Stream, answer_limit: AnswerLimit) -> Connection {
+        let (input, idle_since) = (BytesMut::new(), Instant::now());
+        Connection { stream, input, answer_limit, served: 0, idle_since }
     }
 
     /// Whether the server has ended the connection since it was used last; asks without waiting.
@@ -91,9 +93,10 @@ impl Connection {
                 write(UntilAnswered { stream: &mut **stream, input }, head, body).await
             }
         };
+        let reader = AnswerReader::new(self.answer_limit);
         let answer = match &mut self.stream {
-            Stream::Plain(stream) => read(stream, &mut self.input).await,
-            Stream::Tls(stream) => read(&mut **stream, &mut self.input).await,
+            Stream::Plain(stream) => read(stream, &mut self.input, reader).await,
+            Stream::Tls(stream) => read(&mut **stream, &mut self.input, reader).await,
         };
         // A server may refuse a request before it has read all of it; its answer then counts.
         match (written, answer) {
@@ -192,8 +195,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for UntilAnswered<'_, S> {
 async fn read<S: AsyncRead + Unpin>(
     stream: &mut S,
     input: &mut BytesMut,
+    mut reader: AnswerReader,
 ) -> Result<Answer, TransportError> {
-    let mut reader = AnswerReader::default();
     // It may have come while the request was written.
     let mut is_begun = !input.is_empty();
     if is_begun && let Some(answer) = reader.advance(input)? {

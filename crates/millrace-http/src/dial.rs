@@ -20,7 +20,7 @@ use super::connection::{Connection, Stream};
 use super::ledger::Ledger;
 use super::look_up::LookUps;
 use super::race::first_of;
-use super::{Endpoint, TransportError, TransportOptions};
+use super::{AddressCheck, AnswerLimit, Endpoint, TransportError, TransportOptions};
 
 /// Whom to believe.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +74,8 @@ pub(super) struct Dialer {
     tls: Option<Tls>,
     timeout: Duration,
     look_ups: LookUps,
+    address_check: Option<AddressCheck>,
+    answer_limit: AnswerLimit,
 }
 
 struct Tls {
@@ -86,9 +88,11 @@ impl Dialer {
         endpoint: Endpoint,
         options: &TransportOptions,
     ) -> Result<Dialer, TransportError> {
-        let tls = if endpoint.is_tls { Some(Tls::new(&endpoint, &options.tls)?) } else { None };
-        let TransportOptions { connect_to, connect_timeout: timeout, .. } = *options;
-        Ok(Dialer { endpoint, connect_to, tls, timeout, look_ups: LookUps::new() })
+        let tls = if endpoint.is_tls { Some(Tls::new(&endpoint, options)?) } else { None };
+        let TransportOptions { connect_to, connect_timeout: timeout, answer_limit, .. } = *options;
+        let look_ups = LookUps::new(options.look_ups);
+        let address_check = options.address_check.clone();
+        Ok(Dialer { endpoint, connect_to, tls, timeout, look_ups, address_check, answer_limit })
     }
 
     /// A new connection, counted in the ledger.
@@ -113,7 +117,7 @@ impl Dialer {
             Some(address) => Ok(vec![address]),
             None => self.look_ups.addresses(host, *port).await,
         };
-        let addresses = addresses.map_err(TransportError::Connect)?;
+        let addresses = self.allowed(addresses.map_err(TransportError::Connect)?)?;
         let attempts = addresses.into_iter().map(TcpStream::connect);
         let stream = first_of(attempts).await.map_err(TransportError::Connect)?;
         stream.set_nodelay(true).map_err(TransportError::Connect)?;
@@ -124,13 +128,31 @@ impl Dialer {
                 Stream::Tls(Box::new(handshake.map_err(TransportError::Connect)?))
             }
         };
-        Ok(Connection::over(stream))
+        Ok(Connection::over(stream, self.answer_limit))
+    }
+
+    /// The addresses that may be dialled; an error if there are others only.
+    fn allowed(&self, mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, TransportError> {
+        let Some(check) = self.address_check.as_ref().filter(|_| self.connect_to.is_none()) else {
+            return Ok(addresses);
+        };
+        let first = addresses.first().copied();
+        addresses.retain(|address| check.allows(address.ip()));
+        match first {
+            Some(first) if addresses.is_empty() => {
+                Err(TransportError::AddressRefused { address: first.ip() })
+            }
+            _ => Ok(addresses),
+        }
     }
 }
 
 impl Tls {
-    fn new(endpoint: &Endpoint, options: &TlsOptions) -> Result<Tls, TransportError> {
-        let config = options.client_config()?;
+    fn new(endpoint: &Endpoint, options: &TransportOptions) -> Result<Tls, TransportError> {
+        let config = match &options.shared_tls {
+            Some(shared) => Arc::clone(shared),
+            None => options.tls.client_config()?,
+        };
         let name = ServerName::try_from(endpoint.host.clone())
             .map_err(|error| TransportError::Tls(error.to_string()))?;
         Ok(Tls { connector: TlsConnector::from(config), name })

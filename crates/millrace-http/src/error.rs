@@ -1,6 +1,7 @@
 //! What can break below HTTP.
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::HeadError;
@@ -11,6 +12,9 @@ use super::HeadError;
 pub enum TransportError {
     #[error("cannot connect: {0}")]
     Connect(io::Error),
+    /// The host has no address that [`crate::AddressCheck`] allows.
+    #[error("the address {address} may not be called")]
+    AddressRefused { address: IpAddr },
     /// Certificates that cannot be read, or a name that no certificate can be for.
     #[error("tls: {0}")]
     Tls(String),
@@ -40,8 +44,15 @@ pub enum TransportError {
 impl TransportError {
     /// Whether the server may have seen the request.
     pub fn is_ambiguous(&self) -> bool {
-        use TransportError::{Connect, ConnectTimeout, Head, LaneTimeout, Tls};
-        !matches!(self, Connect(_) | ConnectTimeout { .. } | LaneTimeout { .. } | Tls(_) | Head(_))
+        !matches!(
+            self,
+            TransportError::Connect(_)
+                | TransportError::AddressRefused { .. }
+                | TransportError::ConnectTimeout { .. }
+                | TransportError::LaneTimeout { .. }
+                | TransportError::Tls(_)
+                | TransportError::Head(_)
+        )
     }
 
     /// Whether process or system has too many open files, or too many threads to look up a name.
@@ -58,6 +69,7 @@ impl TransportError {
     pub fn code(&self) -> &'static str {
         match self {
             TransportError::Connect(_) => "connect",
+            TransportError::AddressRefused { .. } => "address-refused",
             TransportError::ConnectTimeout { .. } => "connect-timeout",
             TransportError::AnswerTimeout { .. } => "timeout",
             TransportError::LaneTimeout { .. } => "lane-timeout",

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use bytes::{Buf, Bytes, BytesMut};
 use millrace_core::instant_text;
 
-use super::TransportError;
+use super::{AnswerLimit, TransportError};
 
 /// Ten messages of 1 MiB, each byte of which JSON escapes with six.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -121,6 +121,21 @@ pub(super) struct AnswerReader {
     parsed: Option<(ParsedHead, Framing)>,
     /// The chunks so far.
     chunks: BytesMut,
+    limit: AnswerLimit,
+}
+
+impl Default for AnswerLimit {
+    fn default() -> AnswerLimit {
+        AnswerLimit::Refuse { bytes: ANSWER_BYTES_MAX }
+    }
+}
+
+impl AnswerLimit {
+    fn bytes(self) -> usize {
+        match self {
+            AnswerLimit::Refuse { bytes } | AnswerLimit::Cut { bytes } => bytes,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -149,29 +164,55 @@ enum Chunk {
 }
 
 impl AnswerReader {
-    /// The answer, if it is whole; takes from `input` what belongs to it.
+    pub(super) fn new(limit: AnswerLimit) -> AnswerReader {
+        AnswerReader { limit, ..AnswerReader::default() }
+    }
+
+    /// The answer, if it is whole, or cut at the limit; takes from `input` what belongs to it.
     pub(super) fn advance(
         &mut self,
         input: &mut BytesMut,
     ) -> Result<Option<Answer>, TransportError> {
+        match (self.advance_within(input), self.limit, &self.parsed) {
+            (
+                Err(TransportError::AnswerTooLarge { limit_bytes }),
+                AnswerLimit::Cut { .. },
+                Some((head, framing)),
+            ) => {
+                let mut body = match framing {
+                    Framing::Chunked(_) => std::mem::take(&mut self.chunks),
+                    Framing::Length(_) | Framing::UntilClose => input.split(),
+                };
+                body.truncate(limit_bytes);
+                Ok(Some(Answer { closes: true, ..head.with(body.freeze()) }))
+            }
+            (advanced, ..) => advanced,
+        }
+    }
+
+    fn advance_within(&mut self, input: &mut BytesMut) -> Result<Option<Answer>, TransportError> {
+        let limit_bytes = self.limit.bytes();
         if self.parsed.is_none() {
             self.parsed = parse_head(input)?;
         }
         let Some((head, framing)) = &mut self.parsed else { return Ok(None) };
         let body = match framing {
-            Framing::Length(length) if input.len() >= *length => input.split_to(*length).freeze(),
+            Framing::Length(length) if input.len() >= *length && *length <= limit_bytes => {
+                input.split_to(*length).freeze()
+            }
             Framing::Length(length) => {
+                check_size(*length, limit_bytes)?;
                 input.reserve(*length - input.len());
                 return Ok(None);
             }
             Framing::Chunked(chunk) => {
-                if !read_chunks(chunk, input, &mut self.chunks)? {
+                if !read_chunks(chunk, input, &mut self.chunks, limit_bytes)? {
                     return Ok(None);
                 }
                 std::mem::take(&mut self.chunks).freeze()
             }
             Framing::UntilClose => {
-                check_size(input.len())?;
+                check_size(input.len(), limit_bytes)?;
                 return Ok(None);
             }
         };
@@ -195,7 +236,8 @@ impl AnswerReader {
         let Some((_, Framing::Chunked(chunk))) = &mut self.parsed else {
             return Ok((Bytes::new(), false));
         };
-        let is_last = read_chunks(chunk, input, &mut self.chunks)?;
+        let limit_bytes = self.limit.bytes();
+        let is_last = read_chunks(chunk, input, &mut self.chunks, limit_bytes)?;
         Ok((self.chunks.split().freeze(), is_last))
     }
 
@@ -260,7 +302,6 @@ fn read_headers(
             if length.is_some_and(|length| length != given) {
                 return Err(not_http("two content-lengths".to_owned()));
             }
-            check_size(given)?;
             length = Some(given);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if !value.eq_ignore_ascii_case(b"chunked") {
@@ -308,13 +349,14 @@ fn read_chunks(
     chunk: &mut Chunk,
     input: &mut BytesMut,
     out: &mut BytesMut,
+    limit_bytes: usize,
 ) -> Result<bool, TransportError> {
     loop {
         match chunk {
             Chunk::Size => match httparse::parse_chunk_size(input) {
                 Ok(httparse::Status::Complete((length, size))) => {
                     let size = usize::try_from(size).unwrap_or(usize::MAX);
-                    check_size(size.saturating_add(out.len()))?;
+                    check_size(size.saturating_add(out.len()), limit_bytes)?;
                     input.advance(length);
                     *chunk = if size == 0 { Chunk::Trailer } else { Chunk::Data(size + 2) };
                 }
@@ -351,9 +393,9 @@ fn read_chunks(
     }
 }
 
-fn check_size(bytes: usize) -> Result<(), TransportError> {
-    if bytes > ANSWER_BYTES_MAX {
-        return Err(TransportError::AnswerTooLarge { limit_bytes: ANSWER_BYTES_MAX });
+fn check_size(bytes: usize, limit_bytes: usize) -> Result<(), TransportError> {
+    if bytes > limit_bytes {
+        return Err(TransportError::AnswerTooLarge { limit_bytes });
     }
     Ok(())
 }

@@ -25,10 +25,12 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rustls::ClientConfig;
 
 pub use dial::{ServerIdentity, TlsOptions};
 pub use endpoint::Endpoint;
@@ -66,8 +68,48 @@ pub struct TransportOptions {
     /// From request to answer, besides the time that a long poll waits.
     pub answer_timeout: Duration,
     pub tls: TlsOptions,
+    /// A configuration that many transports share, in place of one made from `tls`: each made one
+    /// reads the system's authorities and holds them.
+    pub shared_tls: Option<Arc<ClientConfig>>,
+    /// Decides for each address that is about to be dialled; without it all are allowed.
+    pub address_check: Option<AddressCheck>,
+    /// Names that are looked up at a time, each on a thread.
+    pub look_ups: usize,
+    pub answer_limit: AnswerLimit,
     /// Connect to that address, such as a proxy's, instead of the endpoint's.
     pub connect_to: Option<SocketAddr>,
+}
+
+/// The longest body of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerLimit {
+    /// A longer one is an error: [`TransportError::AnswerTooLarge`].
+    Refuse { bytes: usize },
+    /// A longer one is cut, possibly to nothing, and its connection closed: for callers that act
+    /// on the status.
+    Cut { bytes: usize },
+}
+
+/// A rule about the addresses that may be called. It sees the address that is dialled, not the
+/// name, so that a name that changes its address does not get around it.
+#[derive(Clone)]
+pub struct AddressCheck(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
+
+impl AddressCheck {
+    /// `is_allowed` is called for each address before it is dialled.
+    pub fn new(is_allowed: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> AddressCheck {
+        AddressCheck(Arc::new(is_allowed))
+    }
+
+    fn allows(&self, address: IpAddr) -> bool {
+        (self.0)(address)
+    }
+}
+
+impl std::fmt::Debug for AddressCheck {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("AddressCheck").finish_non_exhaustive()
+    }
 }
 
 /// Whether connections are kept.
@@ -97,6 +139,10 @@ impl Default for TransportOptions {
             connect_timeout: Duration::from_secs(5),
             answer_timeout: Duration::from_secs(15),
             tls: TlsOptions::default(),
+            shared_tls: None,
+            address_check: None,
+            look_ups: look_up::AT_A_TIME,
+            answer_limit: AnswerLimit::default(),
             connect_to: None,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Where the system gives no thread for it, that is an error; tokio's own look-up panics then. A
 //! look-up that nobody waits for any more goes on until the resolver gives up: there are
-//! [`AT_A_TIME`] at most, and further ones wait.
+//! [`AT_A_TIME`] at most, or as many as the transport's options say, and further ones wait.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -12,7 +12,7 @@ use std::thread;
 use tokio::sync::{Semaphore, oneshot};
 
 /// Each may take half a minute where no name server answers; more at a time find out no more.
-const AT_A_TIME: usize = 64;
+pub(super) const AT_A_TIME: usize = 64;
 
 /// Looks names up.
 #[derive(Debug)]
@@ -21,8 +21,9 @@ pub(super) struct LookUps {
 }
 
 impl LookUps {
-    pub(super) fn new() -> LookUps {
-        LookUps { places: Arc::new(Semaphore::new(AT_A_TIME)) }
+    pub(super) fn new(at_a_time: usize) -> LookUps {
+        let places = at_a_time.clamp(1, Semaphore::MAX_PERMITS);
+        LookUps { places: Arc::new(Semaphore::new(places)) }
     }
 
     /// The addresses of a host, in the order in which they are to be tried. Cancel safe.
@@ -59,7 +60,7 @@ mod tests {
 
     #[tokio::test]
     async fn names_are_looked_up_and_addresses_are_not() {
-        let look_ups = LookUps::new();
+        let look_ups = LookUps::new(AT_A_TIME);
 
         let of_name = look_ups.addresses("localhost", 80).await.unwrap();
         assert!(of_name.iter().any(|address| address.ip().is_loopback()), "{of_name:?}");
@@ -73,7 +74,7 @@ mod tests {
     #[tokio::test]
     #[cfg(target_pointer_width = "64")]
     async fn thread_that_cannot_be_had_is_an_error_and_takes_no_place() {
-        let look_ups = LookUps::new();
+        let look_ups = LookUps::new(AT_A_TIME);
         // No process has room for such a stack.
         let thread = thread::Builder::new().stack_size(1 << 47);
 

@@ -1,5 +1,6 @@
 //! The rules of connections, against a server that breaks them.
 
+mod addresses;
 mod descriptors;
 mod early;
 mod idle;

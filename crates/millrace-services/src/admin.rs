@@ -24,6 +24,7 @@ use crate::cloudwatch::Monitor;
 use crate::principal::Caller;
 use crate::service::Boxed;
 use crate::simpledb;
+use crate::sns::Sns;
 use crate::sqs::{Peek, Shown, Sqs, as_json};
 use crate::table::{Branch, Row, recognised};
 use crate::turns::Turns;
@@ -54,6 +55,7 @@ pub(crate) struct Admin {
     monitor: Arc<Monitor>,
     auth: Arc<Auth>,
     sqs: Arc<Sqs>,
+    sns: Arc<Sns>,
     tables: Option<Arc<Tables>>,
     recognised: Arc<[&'static ServiceMetadata]>,
     /// Names of the services that are served.
@@ -70,6 +72,7 @@ pub(crate) struct AdminParts {
     pub monitor: Arc<Monitor>,
     pub auth: Arc<Auth>,
     pub sqs: Arc<Sqs>,
+    pub sns: Arc<Sns>,
     pub tables: Option<Arc<Tables>>,
     /// The server's own.
     pub account: String,
@@ -93,7 +96,7 @@ struct Advance {
 impl Admin {
     /// Knows the services of these rows.
     pub(crate) fn new(parts: AdminParts, rows: &[Row]) -> Admin {
-        let AdminParts { shards, monitor, auth, sqs, tables, account, is_test } = parts;
+        let AdminParts { shards, monitor, auth, sqs, sns, tables, account, is_test } = parts;
         Admin {
             backups: Backups::new(shards.clone(), monitor.clone(), tables.clone(), &account),
             peeks: Turns::new(PEEKS_AT_A_TIME),
@@ -103,6 +106,7 @@ impl Admin {
             monitor,
             auth,
             sqs,
+            sns,
             tables,
             is_test,
         }
@@ -133,6 +137,7 @@ impl Admin {
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 self.sqs.reset().await?;
+                self.sns.clear();
                 self.monitor.reset().await?;
                 if let Some(tables) = &self.tables {
                     simpledb::reset(tables).await?;

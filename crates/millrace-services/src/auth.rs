@@ -50,6 +50,14 @@ impl Auth {
         Ok(tenant_of(&credential.account))
     }
 
+    /// The sender of a request without a signature.
+    pub(crate) fn unsigned<'a>(&'a self, target: &'a Target<'_>) -> Result<Caller<'a>, ApiError> {
+        let region = target.region.as_deref().unwrap_or(&self.region);
+        check_region(region)?;
+        let principal = Principal::unsigned();
+        Ok(Caller { principal, region: region.into(), is_region_given: false })
+    }
+
     /// The caller of a request, if it may call at all.
     pub(crate) fn identify<'a>(
         &'a self,

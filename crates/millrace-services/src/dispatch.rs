@@ -1,6 +1,7 @@
 //! From a request to the service that answers it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,6 +9,7 @@ use millrace_broker::Shards;
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
+use millrace_push::Push;
 use millrace_tables::Tables;
 use millrace_wire::protocol::{Protocol, Target, detect};
 use millrace_wire::query::Parameters;
@@ -26,6 +28,7 @@ use crate::gzip::{self, Inflated, Inflater};
 use crate::principal::{Caller, Principal};
 use crate::service::{AwsService, Call, unknown_action};
 use crate::simpledb::{self, Exports, SimpleDb, TableFigures};
+use crate::sns::{Certificate, DeclaredTopic, DeliveryCounts, Sign, Sns, SnsParts};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::table::{Branch, Found, Row, Server, Table};
@@ -54,6 +57,20 @@ pub struct Options {
     pub tracer: Tracer,
     /// Where browsers find the console; none if there is none.
     pub console_url: Option<String>,
+    /// Where clients on this machine reach the server, without a slash at its end.
+    pub endpoint: String,
+    /// Signs notifications of topics.
+    pub signer: Signer,
+}
+
+/// What signs notifications; none leaves them unsigned.
+#[derive(Clone, Default)]
+pub struct Signer(pub Option<Arc<dyn Sign>>);
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Signer").field(&self.0.is_some()).finish()
+    }
 }
 
 /// All services on one port.
@@ -63,6 +80,7 @@ pub struct Services {
     inflater: Inflater,
     table: Table,
     sqs: Arc<Sqs>,
+    sns: Arc<Sns>,
     cloudwatch: Arc<CloudWatch>,
     tables: Option<Arc<Tables>>,
     requests: Arc<RequestCounts>,
@@ -77,6 +95,8 @@ pub struct Floors {
     pub monitor: Arc<Monitor>,
     /// None: SimpleDB is not served.
     pub tables: Option<Arc<Tables>>,
+    /// None: nothing is delivered by HTTP.
+    pub push: Option<Arc<Push>>,
 }
 
 /// Rows and branches of the table besides those of this crate.
@@ -94,7 +114,7 @@ impl Services {
 
     pub(crate) fn with(
         further: Further,
-        Floors { shards, monitor, tables }: Floors,
+        Floors { shards, monitor, tables, push }: Floors,
         options: &Options,
         figures: Option<Box<dyn Collector>>,
     ) -> Services {
@@ -103,10 +123,23 @@ impl Services {
         let auth = Arc::new(auth);
         let sqs = Arc::new(Sqs::new(shards.clone(), options.sqs.clone()));
         let cloudwatch = Arc::new(CloudWatch::new(shards.clone(), monitor.clone()));
+        let sns = Arc::new(Sns::new(SnsParts {
+            shards: shards.clone(),
+            push,
+            urls: options.sqs.clone(),
+            endpoint: options.endpoint.clone(),
+            is_guarded: auth.is_on(),
+            signer: options.signer.0.clone(),
+        }));
+        monitor.publish_to(sns.clone());
         let inflater = Inflater::new(monitor.store().memory_limits().waiting_bytes);
         // A new service is a line here, and its folder.
-        let mut rows =
-            vec![Row::of_sqs(sqs.clone()), Row::of(cloudwatch.clone()), Row::of(Arc::new(Sts))];
+        let mut rows = vec![
+            Row::of_sqs(sqs.clone()),
+            Row::of(cloudwatch.clone()),
+            Row::of(Arc::new(Sts)),
+            Row::of(sns.clone()),
+        ];
         rows.extend(
             tables
                 .iter()
@@ -119,6 +152,7 @@ impl Services {
             monitor: monitor.clone(),
             requests: requests.clone(),
             tables: tables.clone().map(TableFigures),
+            topics: sns.figures(),
             further: figures,
         };
         let telemetry = Telemetry::new(sources, options.metrics.clone(), !auth.is_on());
@@ -127,12 +161,14 @@ impl Services {
             monitor,
             auth: auth.clone(),
             sqs: sqs.clone(),
+            sns: sns.clone(),
             tables: tables.clone(),
             account: account.clone(),
             is_test: options.is_test,
         };
         let mut branches: Vec<Arc<dyn Branch>> =
             vec![Arc::new(telemetry), Arc::new(Admin::new(admin, &rows)), Arc::new(Exports)];
+        branches.push(Arc::new(Certificate(options.signer.0.clone())));
         branches.extend(further.branches);
         Services {
             auth,
@@ -140,6 +176,7 @@ impl Services {
             inflater,
             table: Table::new(rows, branches),
             sqs,
+            sns,
             cloudwatch,
             tables,
             requests,
@@ -151,6 +188,11 @@ impl Services {
     /// Makes sure that a configured queue exists as configured.
     pub async fn declare_queue(&self, queue: &DeclaredQueue) -> Result<(), ApiError> {
         self.sqs.declare(queue).await
+    }
+
+    /// Makes sure that a configured topic exists as configured, with its subscriptions.
+    pub async fn declare_topic(&self, topic: &DeclaredTopic) -> Result<(), ApiError> {
+        self.sns.declare(topic).await
     }
 
     /// Regions and accounts that have alarms.
@@ -169,6 +211,17 @@ impl Services {
             Some(tables) => simpledb::scopes(tables).await,
             None => Ok(BTreeSet::new()),
         }
+    }
+
+    /// Regions and accounts that have topics.
+    pub fn scopes_of_topics(&self) -> BTreeSet<Scope> {
+        self.sns.scopes()
+    }
+
+    /// What became of the messages of a subscription to a topic since the start. `None` if that is
+    /// not counted, or there is no such subscription.
+    pub fn deliveries(&self, subscription_arn: &str) -> Option<DeliveryCounts> {
+        self.sns.deliveries(subscription_arn)
     }
 
     /// How many alarms of each account are in alarm.
@@ -262,12 +315,16 @@ impl Services {
         }
         // Apart from the target, so that the codec can drop them once it has read them.
         let parameters = std::mem::take(&mut target.parameters);
+        // A request of this process is no less than a signed one: services tell those from links.
+        if let Some(Caller { principal, .. }) = &caller {
+            target.access_key = Some(principal.account.to_string().into());
+        }
         let found = self.table.find(&target);
         let span = self.span(request, found);
         let began = Instant::now();
         let caller = match caller {
             Some(caller) => auth::check_region(&caller.region).map(|()| caller),
-            None => self.auth.identify(request, &target),
+            None => self.identify(request, &target, found),
         };
         let response = match caller {
             Ok(caller) => {
@@ -299,6 +356,21 @@ impl Services {
         response
     }
 
+    /// The caller of a request. Links carry no signature.
+    fn identify<'a>(
+        &'a self,
+        request: &Request<'_>,
+        target: &'a Target<'_>,
+        found: Option<Found<'_>>,
+    ) -> Result<Caller<'a>, ApiError> {
+        let is_link =
+            target.access_key.is_none() && found.is_some_and(|found| found.is_unsigned_allowed());
+        match self.auth.is_on() && is_link {
+            true => self.auth.unsigned(target),
+            false => self.auth.identify(request, target),
+        }
+    }
+
     /// The answer to a request that asks for no action. People paste the URLs of queues, and the
     /// server's own address, into browsers.
     fn without_action(
@@ -326,6 +398,14 @@ impl Services {
             Some(limit) => Err(gzip::too_large(limit)),
             None => Ok(found),
         }
+    }
+
+    /// Returns true if a head without a signature asks for an action that needs none.
+    fn is_link(&self, head: &Request<'_>) -> bool {
+        head.method == "GET"
+            && detect(head, self.table.recognised()).is_ok_and(|target| {
+                self.table.find(&target).is_some_and(|found| found.is_unsigned_allowed())
+            })
     }
 
     fn inflated(&self, request: &Request<'_>) -> Result<Option<Inflated<'_>>, ApiError> {
@@ -438,7 +518,7 @@ impl Service for Services {
         }
         let error = match self.auth.check_head(head) {
             Ok(tenant) => return Judgement::Claimed(tenant),
-            Err(AuthError::Missing) if may_be_signed_form(head) => {
+            Err(AuthError::Missing) if may_be_signed_form(head) || self.is_link(head) => {
                 return Judgement::Claimed(Tenant::EVERYBODY);
             }
             Err(error) => error,

@@ -11,9 +11,11 @@ mod cloudwatch;
 mod dispatch;
 mod gzip;
 mod policy;
+mod policy_text;
 mod principal;
 mod service;
 mod simpledb;
+mod sns;
 mod sqs;
 mod sts;
 mod table;
@@ -26,7 +28,11 @@ mod welcome;
 pub use access_keys::{AccessKey, AccessKeys, TurnsAuthentication};
 pub use auth::is_region;
 pub use cloudwatch::{AlarmBook, Minute, Monitor, QueueAccess, convert_alarms};
-pub use dispatch::{Floors, Options, Services};
+pub use dispatch::{Floors, Options, Services, Signer};
 pub use principal::Principal;
+pub use sns::{
+    DeclaredSubscription, DeclaredTopic, DeliveryCounts, Sign, SignatureVersion, TopicSigner,
+    delivery,
+};
 pub use sqs::{DeclaredQueue, SqsOptions};
 pub use telemetry::{ActionCounts, MetricsOptions, Series, resident_bytes};

@@ -22,6 +22,21 @@ pub(crate) struct Question<'a> {
     pub account: &'a str,
 }
 
+/// A service that acts for a resource of its own: an action, the resource that it is about, and for
+/// whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServiceQuestion<'a> {
+    /// In lower case: `sqs:sendmessage`.
+    pub action: &'a str,
+    pub arn: &'a str,
+    /// The service: `sns.amazonaws.com`.
+    pub service: &'a str,
+    /// The resource that the service acts for, and its account: `aws:SourceArn`,
+    /// `aws:SourceAccount`.
+    pub source_arn: &'a str,
+    pub source_account: &'a str,
+}
+
 /// A question, with the ARN of the account.
 struct Asked<'a> {
     question: Question<'a>,
@@ -49,6 +64,62 @@ impl Policy {
                 && asked.is_in(statement)
         });
         is_allowed && !is_denied
+    }
+}
+
+impl Policy {
+    /// Returns true if the policy lets a service act. Conditions on the source are evaluated; a
+    /// statement with others allows nothing, and denies.
+    pub(crate) fn allows_service(&self, question: &ServiceQuestion<'_>) -> bool {
+        let statements = items(&self.0["Statement"]);
+        let is_in = |statement: &Value, effect: &str| {
+            statement["Effect"] == effect && question.is_about(statement, effect == "Deny")
+        };
+        statements.iter().any(|statement| is_in(statement, "Allow"))
+            && !statements.iter().any(|statement| is_in(statement, "Deny"))
+    }
+}
+
+impl ServiceQuestion<'_> {
+    /// Returns true if a statement is about that. `unclear` is the answer where that is not worked
+    /// out.
+    fn is_about(&self, statement: &Value, unclear: bool) -> bool {
+        if ["NotPrincipal", "NotAction", "NotResource"].iter().any(|n| statement.get(n).is_some()) {
+            return unclear;
+        }
+        let principal = &statement["Principal"];
+        let is_everybody = |who: &str| who == "*";
+        let is_meant = any(principal, is_everybody)
+            || principal.is_object()
+                && (any(&principal["AWS"], is_everybody)
+                    || any(&principal["Service"], |who| who == self.service || who == "*"));
+        is_meant
+            && any(&statement["Action"], |it| is_like(self.action, &it.to_ascii_lowercase()))
+            && any(&statement["Resource"], |pattern| is_like(self.arn, pattern))
+            && self.meets(&statement["Condition"], unclear)
+    }
+
+    /// Returns true if all conditions are met.
+    fn meets(&self, conditions: &Value, unclear: bool) -> bool {
+        let Some(operators) = conditions.as_object() else {
+            return conditions.is_null() || unclear;
+        };
+        operators.iter().all(|(operator, keys)| {
+            let Some(keys) = keys.as_object() else { return unclear };
+            keys.iter().all(|(key, wanted)| {
+                let found = match key.to_ascii_lowercase().as_str() {
+                    "aws:sourcearn" => self.source_arn,
+                    "aws:sourceaccount" | "aws:sourceowner" => self.source_account,
+                    _ => return unclear,
+                };
+                match operator.as_str() {
+                    "ArnEquals" | "ArnLike" | "StringLike" => any(wanted, |it| is_like(found, it)),
+                    "StringEquals" => any(wanted, |it| it == found),
+                    "StringEqualsIgnoreCase" => any(wanted, |it| it.eq_ignore_ascii_case(found)),
+                    _ => unclear,
+                }
+            })
+        })
     }
 }
 
@@ -266,6 +337,69 @@ mod tests {
         assert!(allows(Some(&policy), "3", "SendMessage"));
         let policy = policy.replace("111111111111", "AIDABOB");
         assert!(!allows(Some(&policy), "3", "SendMessage"));
+    }
+
+    #[test]
+    fn a_service_is_let_in_for_its_sources() {
+        const QUEUE: &str = "arn:aws:sqs:us-east-1:1:q";
+        let allows = |statements: &str| {
+            Policy::parse(Some(&format!(r#"{{"Statement":[{statements}]}}"#))).allows_service(
+                &ServiceQuestion {
+                    action: "sqs:sendmessage",
+                    arn: QUEUE,
+                    service: "sns.amazonaws.com",
+                    source_arn: "arn:aws:sns:us-east-1:1:t",
+                    source_account: "1",
+                },
+            )
+        };
+        let of = |effect: &str, principal: &str, condition: &str| {
+            format!(
+                r#"{{"Effect":"{effect}","Principal":{principal},"Action":"SQS:SendMessage",
+                "Resource":"{QUEUE}","Condition":{condition}}}"#
+            )
+        };
+        let service = r#"{"Service":"sns.amazonaws.com"}"#;
+        let source = r#"{"ArnEquals":{"aws:SourceArn":"arn:aws:sns:us-east-1:1:t"}}"#;
+        for principal in [service, r#""*""#, r#"{"AWS":"*"}"#, r#"{"Service":["a","*"]}"#] {
+            assert!(allows(&of("Allow", principal, source)), "{principal}");
+            assert!(allows(&of("Allow", principal, "null")), "{principal}");
+        }
+        for principal in [r#"{"Service":"s3.amazonaws.com"}"#, r#"{"AWS":"1"}"#, r#""sns""#] {
+            assert!(!allows(&of("Allow", principal, source)), "{principal}");
+        }
+        for condition in [
+            r#"{"ArnLike":{"AWS:sourcearn":"arn:aws:sns:*:1:*"}}"#,
+            r#"{"StringEquals":{"aws:SourceAccount":["2","1"]}}"#,
+            r#"{"ArnLike":{"aws:SourceArn":"*"},"StringEquals":{"aws:SourceAccount":"1"}}"#,
+            "{}",
+        ] {
+            assert!(allows(&of("Allow", service, condition)), "{condition}");
+            let denied = of("Deny", service, condition);
+            assert!(!allows(&format!("{},{denied}", of("Allow", service, source))), "{condition}");
+        }
+        for condition in [
+            r#"{"ArnEquals":{"aws:SourceArn":"arn:aws:sns:us-east-1:1:other"}}"#,
+            r#"{"ArnLike":{"aws:SourceArn":"*"},"StringEquals":{"aws:SourceAccount":"2"}}"#,
+        ] {
+            assert!(!allows(&of("Allow", service, condition)), "{condition}");
+            let denied = of("Deny", service, condition);
+            assert!(allows(&format!("{},{denied}", of("Allow", service, source))), "{condition}");
+        }
+        // What is not evaluated allows nothing and denies.
+        for condition in [
+            r#"{"Bool":{"aws:SecureTransport":"true"}}"#,
+            r#"{"ArnNotLike":{"aws:SourceArn":"x"}}"#,
+            r#""x""#,
+        ] {
+            assert!(!allows(&of("Allow", service, condition)), "{condition}");
+            let denied = of("Deny", service, condition);
+            assert!(!allows(&format!("{},{denied}", of("Allow", service, source))), "{condition}");
+        }
+        let other = of("Allow", service, source).replace("SQS:SendMessage", "SQS:ReceiveMessage");
+        assert!(!allows(&other) && !allows(""));
+        let denied = of("Deny", service, "null").replace(r#""Action""#, r#""NotAction""#);
+        assert!(!allows(&format!("{},{denied}", of("Allow", service, source))));
     }
 
     #[test]

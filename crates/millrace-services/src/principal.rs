@@ -22,6 +22,8 @@ pub(crate) enum PrincipalKind<'a> {
     Anybody,
     /// The account itself, for which the server acts.
     Account,
+    /// Nobody has signed, where credentials are configured.
+    Unsigned,
     /// The user of that name, whose key signed.
     User(Cow<'a, str>),
 }
@@ -45,6 +47,12 @@ impl<'a> Principal<'a> {
         Principal { account: account.into(), kind, id: ANONYMOUS_ID.into() }
     }
 
+    /// The sender of a request without a signature, where credentials are configured. Foreign to
+    /// every account.
+    pub(crate) fn unsigned() -> Principal<'a> {
+        Principal { account: "".into(), kind: PrincipalKind::Unsigned, id: ANONYMOUS_ID.into() }
+    }
+
     /// The account itself.
     pub(crate) fn account(account: impl Into<Cow<'a, str>>) -> Principal<'a> {
         let account = account.into();
@@ -62,6 +70,11 @@ impl<'a> Principal<'a> {
         self.kind != PrincipalKind::Anybody
     }
 
+    /// Returns true if a signature was needed, and there was none.
+    pub(crate) fn is_unsigned(&self) -> bool {
+        self.kind == PrincipalKind::Unsigned
+    }
+
     /// Returns true if `account` is another one, which must let the principal in.
     pub(crate) fn is_foreign_to(&self, account: &str) -> bool {
         self.is_authenticated() && self.account != account
@@ -72,7 +85,7 @@ impl<'a> Principal<'a> {
         let (partition, account) = (partition(region), &self.account);
         match &self.kind {
             PrincipalKind::User(user) => format!("arn:{partition}:iam::{account}:user/{user}"),
-            PrincipalKind::Anybody | PrincipalKind::Account => {
+            PrincipalKind::Anybody | PrincipalKind::Account | PrincipalKind::Unsigned => {
                 format!("arn:{partition}:iam::{account}:root")
             }
         }

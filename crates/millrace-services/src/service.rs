@@ -83,6 +83,8 @@ pub(crate) struct Action<S: AwsService> {
     pub name: &'static str,
     pub permission: Permission,
     pub names: S::Names,
+    /// Requests without a signature are answered as well: what they carry is proof enough.
+    pub is_unsigned_allowed: bool,
 }
 
 /// A request whose caller is known.
@@ -102,7 +104,12 @@ impl<S: AwsService> Action<S> {
     pub(crate) const fn new(name: &'static str, names: S::Names) -> Action<S> {
         let permission =
             Permission { service: S::METADATA.name, action: name, is_owner_only: false };
-        Action { name, permission, names }
+        Action { name, permission, names, is_unsigned_allowed: false }
+    }
+
+    /// An action that links ask for, which carry no signature.
+    pub(crate) const fn without_signature(self) -> Action<S> {
+        Action { is_unsigned_allowed: true, ..self }
     }
 
     /// An action on several entries, which is permitted as that on one is.

@@ -19,6 +19,8 @@ use crate::sqs::Sqs;
 pub(crate) struct Row {
     pub metadata: &'static ServiceMetadata,
     pub actions: Box<[&'static str]>,
+    /// Those of them that need no signature.
+    pub unsigned: Box<[&'static str]>,
     pub body_bytes_max: Option<usize>,
     pub service: Server,
 }
@@ -75,6 +77,13 @@ pub(crate) trait Handler: Send + Sync {
     fn unknown_action(&self, target: &Target<'_>, parameters: &Parameters<'_>) -> ApiError;
 }
 
+impl Found<'_> {
+    /// Returns true if the action needs no signature.
+    pub(crate) fn is_unsigned_allowed(&self) -> bool {
+        self.row.unsigned.contains(&self.name)
+    }
+}
+
 impl Row {
     pub(crate) fn of<S: AwsService>(service: Arc<S>) -> Row {
         Row::with::<S>(Server::Any(Arc::new(service)))
@@ -88,6 +97,11 @@ impl Row {
         Row {
             metadata: S::METADATA,
             actions: S::ACTIONS.iter().map(|action| action.name).collect(),
+            unsigned: S::ACTIONS
+                .iter()
+                .filter(|action| action.is_unsigned_allowed)
+                .map(|action| action.name)
+                .collect(),
             body_bytes_max: S::BODY_BYTES_MAX,
             service,
         }
@@ -188,6 +202,7 @@ mod tests {
             <crate::sqs::Sqs as AwsService>::METADATA,
             <crate::cloudwatch::CloudWatch as AwsService>::METADATA,
             Sts::METADATA,
+            <crate::sns::Sns as AwsService>::METADATA,
             SimpleDb::METADATA,
         ];
         served.into_iter().chain(UNSERVED).collect()
@@ -228,6 +243,7 @@ mod tests {
                 actions::<crate::cloudwatch::CloudWatch>(),
             ),
             (include_str!("../../../docs/compatibility/sts.md"), actions::<Sts>()),
+            (include_str!("../../../docs/compatibility/sns.md"), actions::<crate::sns::Sns>()),
             (include_str!("../../../docs/compatibility/simpledb.md"), actions::<SimpleDb>()),
         ] {
             let is_letter = |c: char| c.is_ascii_alphanumeric();

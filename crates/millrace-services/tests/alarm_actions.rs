@@ -59,7 +59,8 @@ impl Process {
 
     async fn declare(&self, name: &str, attributes: &[(&str, &str)]) {
         let idle = Arc::new(self.monitor());
-        let floors = Floors { shards: self.shards.clone(), monitor: idle.clone(), tables: None };
+        let floors =
+            Floors { shards: self.shards.clone(), monitor: idle.clone(), tables: None, push: None };
         let services = Services::new(floors, &Options::default(), None);
         let mut attributes: Vec<(String, String)> =
             attributes.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();

@@ -56,7 +56,8 @@ impl Process {
         let monitor = Arc::new(monitor);
         let options =
             Options { region: "us-east-1".into(), account: ACCOUNT.into(), ..Options::default() };
-        let floors = Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None };
+        let floors =
+            Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None, push: None };
         let services = Services::new(floors, &options, None);
         Process { log, shards, monitor, services }
     }

@@ -50,7 +50,8 @@ impl Process {
             sqs,
             ..Options::default()
         };
-        let floors = Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None };
+        let floors =
+            Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None, push: None };
         let services = Services::new(floors, &options, None);
         Process { log, shards, monitor, services }
     }

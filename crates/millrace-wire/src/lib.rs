@@ -19,6 +19,7 @@ pub mod query;
 pub mod sigv2;
 pub mod sigv4;
 pub mod simpledb;
+pub mod sns;
 pub mod sqs;
 pub mod sts;
 

@@ -15,7 +15,8 @@ use millrace_metrics::{MetricStore, StoreError};
 use millrace_otel::Tracer;
 use millrace_server::{BoxFuture, Drain, Hooks};
 use millrace_services::{
-    AccessKeys, DeclaredQueue, Floors, Monitor, Options, QueueAccess, SqsOptions, convert_alarms,
+    AccessKeys, DeclaredQueue, Floors, Monitor, Options, QueueAccess, SqsOptions, TopicSigner,
+    convert_alarms,
 };
 use prometheus_client::collector::Collector;
 use tokio::task::JoinSet;
@@ -25,7 +26,7 @@ use crate::{
     figures::ServerFigures,
     logging,
     memory::Bounds,
-    tables,
+    push, tables,
 };
 
 /// The only one.
@@ -45,6 +46,8 @@ pub(crate) struct Services {
 pub(crate) struct Surroundings {
     pub(crate) figures: Option<ServerFigures>,
     pub(crate) console_url: Option<String>,
+    /// Where clients on this machine reach the server.
+    pub(crate) endpoint: String,
 }
 
 /// Opens the data and the services on it. Held requests are answered when `drain` starts.
@@ -71,21 +74,32 @@ pub(crate) fn open_services(
     let tables = tables::open(config, &*shards.home()?, end)?;
     shards.spawn_threads().context("starting the broker's threads")?;
     let monitor = start_monitor(config, &shards)?;
-    let floors =
-        Floors { shards: shards.clone(), monitor: monitor.clone(), tables: Some(tables.clone()) };
+    let push = push::start(config, &shards)?;
+    let signer = TopicSigner::open(shards.clone()).context("reading the key of signatures")?;
+    let floors = Floors {
+        shards: shards.clone(),
+        monitor: monitor.clone(),
+        tables: Some(tables.clone()),
+        push: Some(push.clone()),
+    };
     let services = Arc::new(millrace_services::Services::new(
         floors,
         &Options {
             console_url: surroundings.console_url,
+            endpoint: surroundings.endpoint,
+            signer: millrace_services::Signer(Some(Arc::new(signer))),
             ..options_of(config, access_keys, tracer)
         },
         surroundings.figures.map(|figures| Box::new(figures) as Box<dyn Collector>),
     ));
     declare_queues(config, &services, &log)?;
+    declare_topics(config, &services, &log)?;
 
     let hooks = hooks(&shards, clock, drain);
     let closing = shards.clone();
     let close = Box::new(move || {
+        // Messages whose attempts are cut off go back, which the journal must still take.
+        push.close();
         monitor.close();
         tables.close();
         closing.close();
@@ -315,6 +329,8 @@ fn options_of(config: &Config, access_keys: &AccessKeys, tracer: &Tracer) -> Opt
             recreate_cool_down: config.limits.recreate_cool_down,
         },
         console_url: None,
+        endpoint: String::new(),
+        signer: millrace_services::Signer::default(),
     }
 }
 
@@ -351,5 +367,30 @@ fn declare_queues(
         bail!(text);
     }
     tracing::info!(queues = declared.len(), "configured queues are there");
+    Ok(())
+}
+
+/// Creates the configured topics and their subscriptions before anybody can ask for them.
+fn declare_topics(
+    config: &Config,
+    services: &millrace_services::Services,
+    log: &GroupCommit,
+) -> anyhow::Result<()> {
+    if config.topics.is_empty() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    for topic in &config.topics {
+        let Err(error) = runtime.block_on(services.declare_topic(topic)) else { continue };
+        if let Some(reason) = log.ended() {
+            bail!("journal: {reason}");
+        }
+        let text = format!("topic {} cannot be as configured: {}", topic.name, error.message);
+        if error.status < 500 {
+            return Err(UsageError(text).into());
+        }
+        bail!(text);
+    }
+    tracing::info!(topics = config.topics.len(), "configured topics are there");
     Ok(())
 }

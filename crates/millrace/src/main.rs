@@ -21,6 +21,7 @@ mod limits;
 mod logging;
 mod memory;
 mod notify;
+mod push;
 mod serve;
 mod show;
 mod start_errors;

@@ -58,12 +58,15 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
     let data = (config.durability != Durability::Memory).then(|| config.data.clone());
     let figures = ServerFigures { counters: server.counters(), data };
     let console_url = console.as_ref().and_then(|console| console.url(&config));
-    let surroundings =
-        Surroundings { figures: Some(figures.clone()), console_url: console_url.clone() };
+    let addresses = server.addresses().to_vec();
+    let surroundings = Surroundings {
+        figures: Some(figures.clone()),
+        console_url: console_url.clone(),
+        endpoint: addresses.first().map_or_else(String::new, |it| endpoint(&config, *it)),
+    };
     let services = assemble::open_services(&config, &keys, &drain, &tracer, surroundings)
         .map_err(|error| start_errors::of_data(error, &config))?;
 
-    let addresses = server.addresses().to_vec();
     // A reader of JSON lines must find no others, and `serving` says where we are.
     let is_for_people =
         io::stderr().is_terminal() || is_first_start || config.durability == Durability::Memory;

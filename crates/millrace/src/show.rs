@@ -75,6 +75,26 @@ fn as_text(config: &Config) -> String {
         }
         text.push('\n');
     }
+    for topic in &config.topics {
+        text.push_str(&format!(
+            "topic {}: region={} account={}",
+            topic.name, topic.region, topic.account
+        ));
+        for (name, value) in &topic.attributes {
+            text.push_str(&format!(" {name}={value}"));
+        }
+        for (key, value) in &topic.tags {
+            text.push_str(&format!(" tag:{key}={value}"));
+        }
+        text.push('\n');
+        for subscription in &topic.subscriptions {
+            text.push_str(&format!("  subscription {}:", subscription.endpoint));
+            for (name, value) in &subscription.attributes {
+                text.push_str(&format!(" {name}={value}"));
+            }
+            text.push('\n');
+        }
+    }
     text
 }
 
@@ -95,10 +115,10 @@ fn as_json(config: &Config) -> Json {
             "name": credential.name,
         })
     });
+    let as_map = |pairs: &[(String, String)]| -> Map<String, Json> {
+        pairs.iter().map(|(name, value)| (name.clone(), Json::from(value.clone()))).collect()
+    };
     let queues = config.queues.iter().map(|queue| {
-        let as_map = |pairs: &[(String, String)]| -> Map<String, Json> {
-            pairs.iter().map(|(name, value)| (name.clone(), Json::from(value.clone()))).collect()
-        };
         json!({
             "name": queue.name,
             "region": queue.region,
@@ -107,10 +127,28 @@ fn as_json(config: &Config) -> Json {
             "tags": as_map(&queue.tags),
         })
     });
+    let topics = config.topics.iter().map(|topic| {
+        let subscriptions = topic.subscriptions.iter().map(|it| {
+            json!({
+                "protocol": it.protocol,
+                "endpoint": it.endpoint,
+                "attributes": as_map(&it.attributes),
+            })
+        });
+        json!({
+            "name": topic.name,
+            "region": topic.region,
+            "account": topic.account,
+            "attributes": as_map(&topic.attributes),
+            "tags": as_map(&topic.tags),
+            "subscriptions": subscriptions.collect::<Vec<_>>(),
+        })
+    });
     json!({
         "settings": settings,
         "credentials": credentials.collect::<Vec<_>>(),
         "queues": queues.collect::<Vec<_>>(),
+        "topics": topics.collect::<Vec<_>>(),
     })
 }
 

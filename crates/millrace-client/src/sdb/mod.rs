@@ -2,12 +2,10 @@
 
 mod answer;
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use millrace_wire::sigv2;
-use millrace_wire::sigv4::{SignRequest, Signer, SigningKeys};
 use millrace_wire::simpledb;
 
 pub use answer::{Item, Page};
@@ -15,12 +13,9 @@ pub use answer::{Item, Page};
 use crate::credentials::Credentials;
 use crate::encoding::form;
 use crate::error::CallError;
+use crate::signed_form::FormSigner;
 use crate::sqs::error_of;
-use crate::transport::{
-    Call, Endpoint, Head, Lane, Repeat, Transport, TransportError, TransportOptions,
-};
-
-const FORM: &str = "application/x-www-form-urlencoded";
+use crate::transport::{Call, Endpoint, Lane, Repeat, Transport, TransportOptions};
 
 /// Parameters of a call: names and values.
 pub type Parameters = Vec<(String, String)>;
@@ -48,10 +43,9 @@ pub struct SdbOptions {
 #[derive(Debug)]
 pub struct SdbClient {
     transport: Transport,
-    region: String,
+    /// Those that sign in the form, by version 2.
     credentials: Option<Credentials>,
-    signature: SignatureVersion,
-    keys: Arc<SigningKeys>,
+    signer: FormSigner,
 }
 
 impl SdbClient {
@@ -61,12 +55,14 @@ impl SdbClient {
     ///
     /// If the endpoint is `https` and no certificate authority can be read.
     pub fn new(endpoint: Endpoint, options: SdbOptions) -> Result<SdbClient, CallError> {
+        let (in_form, in_head) = match options.signature {
+            SignatureVersion::Two => (options.credentials, None),
+            SignatureVersion::Four => (None, options.credentials),
+        };
         Ok(SdbClient {
             transport: Transport::new(endpoint, &options.transport)?,
-            region: options.region.unwrap_or_else(|| "us-east-1".to_owned()),
-            credentials: options.credentials,
-            signature: options.signature,
-            keys: Arc::default(),
+            credentials: in_form,
+            signer: FormSigner::new(simpledb::SERVICE.scope, options.region, in_head),
         })
     }
 
@@ -84,7 +80,7 @@ impl SdbClient {
         parameters.push(("Version".to_owned(), version.to_owned()));
         let authority = &self.transport.endpoint().authority;
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if let (Some(keys), SignatureVersion::Two) = (&self.credentials, self.signature) {
+        if let Some(keys) = &self.credentials {
             let signer = sigv2::Signer {
                 access_key: &keys.access_key,
                 secret: &keys.secret,
@@ -93,35 +89,12 @@ impl SdbClient {
             signer.sign(authority, now_s, &mut parameters);
         }
         let body = form(&parameters);
-        let head = self.head(&body, now_s)?;
+        let head = self.signer.head(authority, &body, now_s)?;
         // All actions may be repeated: they do nothing the second time.
         let (lane, wait, repeat) = (Lane::Quick, Duration::ZERO, Repeat::Safe);
         let body = Bytes::from(body);
         let answer = self.transport.call(Call { lane, head, body, wait, repeat }).await?;
         if answer.status == 200 { answer::read(&answer.body) } else { Err(error_of(&answer)) }
-    }
-
-    /// The head of a request with that form, which may be signed in the form already.
-    fn head(&self, body: &str, now_s: u64) -> Result<Head, TransportError> {
-        let authority = &self.transport.endpoint().authority;
-        let mut head = Head::new("POST", "/", authority)?;
-        head.header("content-type", FORM)?;
-        if let (Some(keys), SignatureVersion::Four) = (&self.credentials, self.signature) {
-            let signer = Signer {
-                access_key: &keys.access_key,
-                secret: &keys.secret,
-                session_token: keys.session_token.as_deref(),
-                region: &self.region,
-                service: simpledb::SERVICE.scope,
-            };
-            let headers = &[("content-type", FORM), ("host", authority)];
-            let (method, path, query, body) = ("POST", "/", "", body.as_bytes());
-            let request = SignRequest { method, path, query, headers, body };
-            for (name, value) in signer.sign_keeping(&request, now_s, &self.keys) {
-                head.header(name, &value)?;
-            }
-        }
-        Ok(head)
     }
 
     /// The connections.

@@ -65,6 +65,7 @@ impl Browser {
             shards: shards.clone(),
             monitor: Arc::new(monitor.unwrap()),
             tables: None,
+            push: None,
         };
         let services = Arc::new(Services::new(floors, &services, None));
         let options = Options {

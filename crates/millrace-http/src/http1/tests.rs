@@ -116,3 +116,28 @@ fn a_head_holds_no_line_breaks_but_its_own() {
     assert!(Head::new("GET", "/a b", "h").is_err());
     assert!(Head::new("GET", "/\r\n", "h").is_err());
 }
+
+#[test]
+fn a_body_beyond_the_limit_is_cut_or_refused_however_its_end_is_found() {
+    let read =
+        |limit, text: &str| AnswerReader::new(limit).advance(&mut BytesMut::from(text.as_bytes()));
+    let answers = [
+        ("content-length: 9\r\n\r\n123456789", "1234"),
+        ("content-length: 99999999999\r\n\r\n123", "123"),
+        ("transfer-encoding: chunked\r\n\r\n3\r\n123\r\n3\r\n456\r\n0\r\n\r\n", "123"),
+        ("connection: close\r\n\r\n123456789", "1234"),
+    ];
+    for (rest, kept) in answers {
+        let text = format!("HTTP/1.1 503 x\r\n{rest}");
+
+        let answer = read(AnswerLimit::Cut { bytes: 4 }, &text).unwrap().unwrap();
+        assert_eq!((answer.status, answer.closes), (503, true), "{rest}");
+        assert_eq!(answer.body, kept.as_bytes(), "{rest}");
+
+        let refused = read(AnswerLimit::Refuse { bytes: 4 }, &text).unwrap_err();
+        assert!(matches!(refused, TransportError::AnswerTooLarge { limit_bytes: 4 }), "{rest}");
+    }
+    let fits = "HTTP/1.1 200 x\r\ncontent-length: 4\r\n\r\n1234";
+    let answer = read(AnswerLimit::Cut { bytes: 4 }, fits).unwrap().unwrap();
+    assert_eq!((&*answer.body, answer.closes), (&b"1234"[..], false));
+}

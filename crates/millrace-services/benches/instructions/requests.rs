@@ -100,7 +100,11 @@ impl Server {
         };
         let server = Server {
             log,
-            services: Services::new(Floors { shards, monitor, tables: None }, &options, None),
+            services: Services::new(
+                Floors { shards, monitor, tables: None, push: None },
+                &options,
+                None,
+            ),
         };
         server.call("CreateQueue", r#"{"QueueName":"queue"}"#)?;
         Ok(server)

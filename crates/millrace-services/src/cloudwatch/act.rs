@@ -1,6 +1,6 @@
 //! What alarms do when their state changes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_executor::block_on;
 use millrace_broker::{BrokerError, Kind, NewContent, Outgoing, Shards};
@@ -8,7 +8,7 @@ use millrace_core::{Arn, MessageId, md5};
 use millrace_metrics::alarm::{Change, Owed};
 
 use super::alarms::{SharedBook, lock};
-use super::notification::Message;
+use super::notification::{Message, subject};
 use crate::sqs;
 
 /// SenderId of messages from alarms.
@@ -29,6 +29,24 @@ pub(super) struct Actions {
     pub shards: Arc<Shards>,
     pub book: SharedBook,
     pub queue_access: QueueAccess,
+    /// Set once there are topics.
+    pub topics: Arc<OnceLock<Arc<dyn Topics>>>,
+}
+
+/// Where alarms publish.
+pub(crate) trait Topics: Send + Sync {
+    /// Publishes for an alarm of that account and waits until it is durable.
+    fn publish(&self, account: &str, notice: &Notice<'_>) -> Result<(), Failure>;
+}
+
+/// The message of an alarm for a topic.
+pub(crate) struct Notice<'a> {
+    /// ARN of the topic.
+    pub topic: &'a str,
+    pub subject: &'a str,
+    pub message: &'a str,
+    /// The same when it is published again, because the process was killed before that was noted.
+    pub deduplication_id: &'a str,
 }
 
 /// Tells the log that an alarm is in another state.
@@ -74,18 +92,28 @@ impl Actions {
         }
     }
 
-    /// Sends the message about a change to a queue and waits until it is durable.
+    /// Sends the message about a change to a queue or topic and waits until it is durable.
     fn send(&self, arn: &str, owed: &Owed) -> Result<(), Failure> {
-        let key = Arn::parse(arn).and_then(|arn| arn.queue());
-        let key = key.ok_or("this kind of action is not supported")?;
+        let body = serde_json::to_string(&Message::of(&owed.change));
+        let body = body.map_err(|error| Failure::Never(error.to_string()))?;
+        let once = format!("alarm-{}-{}", owed.id, owed.alarm().state_entered_at);
+        let parsed = Arn::parse(arn).ok_or("this is no ARN")?;
+        if parsed.service == "sns" {
+            let subject = subject(&owed.change);
+            let notice =
+                Notice { topic: arn, subject: &subject, message: &body, deduplication_id: &once };
+            return match self.topics.get() {
+                Some(topics) => topics.publish(&owed.alarm().scope.account, &notice),
+                None => Err(Failure::NotNow("topics are not open yet".to_owned())),
+            };
+        }
+        let key = parsed.queue().ok_or("this kind of action is not supported")?;
         let queue = self.shards.catalog().queue_by_key(&key).ok_or("the queue does not exist")?;
         let definition = queue.definition();
         let account = &owed.alarm().scope.account;
         if self.queue_access == QueueAccess::ByPolicy && !sqs::may_send(account, &queue) {
             return Err("the queue's policy does not allow sqs:SendMessage".into());
         }
-        let body = serde_json::to_string(&Message::of(&owed.change));
-        let body = body.map_err(|error| Failure::Never(error.to_string()))?;
         let limit = definition.settings.maximum_message_size_bytes as usize;
         if body.len() > limit {
             let text = format!("the message is {} bytes, limit {limit}", body.len());
@@ -95,7 +123,6 @@ impl Actions {
         let id = MessageId::from_random(fastrand::u128(..));
         let is_fifo = queue.kind() == Kind::Fifo;
         // A FIFO queue drops what is sent again because the process was killed before it was noted.
-        let once = format!("alarm-{}-{}", owed.id, owed.alarm().state_entered_at);
         let deduplication_id = is_fifo.then_some(once.as_str());
         NewContent {
             body: body.as_bytes(),
@@ -119,9 +146,9 @@ impl Actions {
 }
 
 /// Why an action was not done.
-enum Failure {
+pub(crate) enum Failure {
     /// The next minute may be better.
-    NotNow(BrokerError),
+    NotNow(String),
     Never(String),
 }
 
@@ -134,7 +161,7 @@ impl From<&str> for Failure {
 impl From<BrokerError> for Failure {
     fn from(error: BrokerError) -> Failure {
         match error.is_for_now() {
-            true => Failure::NotNow(error),
+            true => Failure::NotNow(error.to_string()),
             false => Failure::Never(error.to_string()),
         }
     }
@@ -191,7 +218,8 @@ pub(super) mod tests {
         let owed = [owed.unwrap()];
         let book: SharedBook = Arc::new(Mutex::new(book));
         let queue_access = QueueAccess::Open;
-        let actions = Actions { shards, book: book.clone(), queue_access };
+        let topics = Arc::default();
+        let actions = Actions { shards, book: book.clone(), queue_access, topics };
 
         actions.act(&owed);
         actions.act(&owed);

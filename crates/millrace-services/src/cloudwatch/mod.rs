@@ -38,6 +38,7 @@ use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Response};
 
 pub use act::QueueAccess;
+pub(crate) use act::{Failure, Notice, Topics};
 pub use book::{AlarmBook, convert_alarms};
 pub(crate) use error::of_store;
 pub use minutes::Minute;

@@ -21,7 +21,7 @@ use millrace_metrics::{Interrupt, MetricStore, StoreError};
 use millrace_wire::ApiError;
 use tokio::sync::oneshot;
 
-use super::act::{Actions, QueueAccess};
+use super::act::{Actions, QueueAccess, Topics};
 use super::alarms::{SharedBook, lock};
 use super::book::AlarmBook;
 use super::error;
@@ -105,6 +105,11 @@ pub(super) struct Shared {
 }
 
 impl Monitor {
+    /// Lets alarms publish to topics. The first call counts.
+    pub(crate) fn publish_to(&self, topics: Arc<dyn Topics>) {
+        let _ = self.shared.actions.topics.set(topics);
+    }
+
     /// Starts the threads, which gather the metrics of the broker's queues into `store` and
     /// evaluate the alarms that the broker keeps.
     pub fn start(
@@ -120,7 +125,7 @@ impl Monitor {
         let shared = Arc::new(Shared {
             store,
             queues,
-            actions: Actions { shards, book, queue_access },
+            actions: Actions { shards, book, queue_access, topics: Arc::default() },
             reads: Arc::new(Jobs::new(waiting_bytes)),
             rounds: Rounds::default(),
         });

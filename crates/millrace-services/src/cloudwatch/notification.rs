@@ -6,6 +6,9 @@ use millrace_metrics::{Entity, Statistic};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// SNS: characters of a subject.
+const SUBJECT_CHARS: usize = 99;
+
 /// The text that CloudWatch sends to a topic, members in the same order.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -66,6 +69,18 @@ struct Metric<'a> {
 struct Dimension<'a> {
     value: &'a str,
     name: &'a str,
+}
+
+/// The subject under which CloudWatch publishes, without what SNS does not take in one.
+pub(super) fn subject(change: &Change) -> String {
+    let alarm = &change.alarm;
+    let (state, region) = (alarm.state.name(), region_name(&alarm.scope.region));
+    let name: String = alarm.name.chars().filter(|it| !it.is_control()).collect();
+    let subject = format!("{state}: \"{name}\" in {region}");
+    match subject.chars().count() > SUBJECT_CHARS {
+        true => subject.chars().take(SUBJECT_CHARS - 3).chain("...".chars()).collect(),
+        false => subject,
+    }
 }
 
 impl<'a> Message<'a> {
@@ -238,6 +253,19 @@ mod tests {
             "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Sum"},
         }]);
         assert_eq!(of_queries["Metrics"], expected);
+    }
+
+    #[test]
+    fn the_subject_fits_into_a_topics() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let named = |name: &str| {
+            let input = PutMetricAlarm { alarm_name: Some(name.into()), ..example() };
+            let alarm = alarm(&scope, &input, Timestamp(1)).unwrap();
+            subject(&Change { alarm, before: State::Ok })
+        };
+        assert_eq!(named("many"), "INSUFFICIENT_DATA: \"many\" in US East (N. Virginia)");
+        let long = named(&"é".repeat(255));
+        assert!(long.chars().count() == 99 && long.ends_with("..."), "{long}");
     }
 
     #[test]

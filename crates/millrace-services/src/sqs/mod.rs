@@ -34,6 +34,7 @@ use millrace_wire::sqs::{self, Text, decode_json, decode_query};
 use millrace_wire::{ApiError, Request, RequestOrigin, Response};
 
 pub(crate) use actions::Names;
+pub(crate) use check::TRACE_HEADER_BYTES;
 pub use declare::DeclaredQueue;
 pub(crate) use peek::{Peek, Shown, as_json};
 use recently_deleted::RecentlyDeleted;
@@ -68,6 +69,16 @@ pub(crate) struct Sqs {
 enum Asked {
     Alone,
     InBatch,
+}
+
+impl SqsOptions {
+    /// What URLs of this server begin with, for the sender of that request.
+    pub(crate) fn origin<'a>(&'a self, request: &Request<'a>) -> Origin<'a> {
+        if let Some(public) = &self.public_url {
+            return Origin::Public(public.trim_end_matches('/'));
+        }
+        Origin::Requested(RequestOrigin::of(request))
+    }
 }
 
 impl Sqs {
@@ -129,10 +140,7 @@ impl Sqs {
 
     /// Where the client reached the server, so that it will again.
     fn origin<'a>(&'a self, request: &Request<'a>) -> Origin<'a> {
-        if let Some(public) = &self.options.public_url {
-            return Origin::Public(public.trim_end_matches('/'));
-        }
-        Origin::Requested(RequestOrigin::of(request))
+        self.options.origin(request)
     }
 }
 
@@ -231,7 +239,7 @@ pub(crate) fn may_send(account: &str, queue: &Arc<SharedQueue>) -> bool {
 }
 
 /// What queue URLs begin with: scheme, host and port, without a slash at the end.
-enum Origin<'a> {
+pub(crate) enum Origin<'a> {
     /// As configured.
     Public(&'a str),
     /// As the client said.

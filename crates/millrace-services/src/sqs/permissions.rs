@@ -6,13 +6,12 @@ use millrace_broker::{Definition, SharedQueue};
 use millrace_core::{is_account, is_plain_name, limits, partition};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{AddPermission, Answer, RemovePermission, Text};
-use serde::Serialize;
-use serde::ser::Serializer;
 use serde_json::{Value, json};
 
 use super::actions::ACTIONS;
 use super::policy_document::STATEMENTS;
 use super::{Sqs, error, required};
+use crate::policy_text::{in_order, one_or_many, statements_mut};
 
 /// The actions that clients may name; `*` is all of them.
 const PERMITTED: [&str; 9] = [
@@ -72,7 +71,7 @@ impl Sqs {
             let not_found = || error::invalid_value(label, "Label", "can't find label.");
             let mut policy =
                 policy_of(definition.attributes.get("Policy")).ok_or_else(not_found)?;
-            let statements = statements(&mut policy);
+            let statements = statements_mut(&mut policy);
             let before = statements.len();
             statements.retain(|statement| statement["Sid"] != label);
             if statements.len() == before {
@@ -101,7 +100,7 @@ fn no_policy(arn: &str) -> Value {
 
 /// The policy's text with one statement more.
 fn with_statement(mut policy: Value, statement: Value) -> Result<String, ApiError> {
-    let statements = statements(&mut policy);
+    let statements = statements_mut(&mut policy);
     let label = statement["Sid"].as_str().unwrap_or_default();
     if statements.iter().any(|known| known["Sid"] == label) {
         return Err(error::invalid_value(label, "Label", "Already exists."));
@@ -179,86 +178,9 @@ fn policy_of(text: Option<&String>) -> Option<Value> {
     serde_json::from_str::<Value>(text?).ok().filter(Value::is_object)
 }
 
-/// The policy's statements as a list; a single one may stand without.
-fn statements(policy: &mut Value) -> &mut Vec<Value> {
-    let statements = &mut policy["Statement"];
-    if !statements.is_array() {
-        let single = statements.take();
-        *statements = if single.is_null() { json!([]) } else { json!([single]) };
-    }
-    match statements {
-        Value::Array(list) => list,
-        _ => unreachable!("made a list above"),
-    }
-}
-
-fn one_or_many(mut texts: Vec<String>) -> Value {
-    match texts.len() {
-        1 => Value::from(texts.remove(0)),
-        _ => Value::from(texts),
-    }
-}
-
-/// A policy as text, its members in the order in which Amazon writes them.
-fn in_order(policy: &Value) -> Result<String, ApiError> {
-    serde_json::to_string(&InOrder(policy)).map_err(|_| ApiError::internal_failure())
-}
-
-struct InOrder<'v>(&'v Value);
-
-impl Serialize for InOrder<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        const ORDER: [&str; 12] = [
-            "Version",
-            "Id",
-            "Statement",
-            "Sid",
-            "Effect",
-            "Principal",
-            "NotPrincipal",
-            "Action",
-            "NotAction",
-            "Resource",
-            "NotResource",
-            "Condition",
-        ];
-        match self.0 {
-            Value::Object(members) => {
-                let place = |name: &str| ORDER.iter().position(|it| *it == name);
-                let mut members: Vec<(&String, &Value)> = members.iter().collect();
-                members.sort_by_key(|(name, _)| place(name).unwrap_or(ORDER.len()));
-                serializer.collect_map(members.into_iter().map(|(name, it)| (name, InOrder(it))))
-            }
-            Value::Array(elements) => serializer.collect_seq(elements.iter().map(InOrder)),
-            scalar => scalar.serialize(serializer),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn members_of_policies_have_amazons_order() {
-        let policy = json!({
-            "Statement": [{
-                "Condition": { "StringLike": { "b": "1", "a": "2" } },
-                "Resource": "r",
-                "Action": ["x", "a"],
-                "Principal": { "AWS": "p" },
-                "Effect": "Allow",
-                "Sid": "s",
-            }],
-            "Id": "i",
-            "Version": "2008-10-17",
-        });
-
-        assert_eq!(
-            in_order(&policy).unwrap(),
-            r#"{"Version":"2008-10-17","Id":"i","Statement":[{"Sid":"s","Effect":"Allow","Principal":{"AWS":"p"},"Action":["x","a"],"Resource":"r","Condition":{"StringLike":{"a":"2","b":"1"}}}]}"#
-        );
-    }
 
     #[test]
     fn labels_actions_and_accounts_are_bounded() {
@@ -283,19 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_are_a_list_however_they_were_written() {
-        for (policy, count) in [
-            (json!({}), 0),
-            (json!({"Statement": []}), 0),
-            (json!({"Statement": {"Sid": "a"}}), 1),
-            (json!({"Statement": [{"Sid": "a"}, {"Sid": "b"}]}), 2),
-        ] {
-            let mut changed = policy.clone();
-            assert_eq!(statements(&mut changed).len(), count, "{policy}");
-            assert!(changed["Statement"].is_array());
-        }
-        assert_eq!(one_or_many(vec!["a".into()]), json!("a"));
-        assert_eq!(one_or_many(vec!["a".into(), "b".into()]), json!(["a", "b"]));
+    fn a_text_that_is_no_object_is_no_policy() {
         let policy = |text: &str| policy_of(Some(&text.to_owned()));
         assert!(policy("{}").is_some() && policy("[]").is_none() && policy("x").is_none());
     }

@@ -5,9 +5,10 @@
 
 use millrace_core::limits;
 use millrace_wire::ApiError;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::error;
+use crate::policy_text;
 
 /// Statements of one policy (developer guide, "Limitations to custom policies").
 pub(crate) const STATEMENTS: usize = 20;
@@ -25,7 +26,7 @@ pub(crate) fn check_policy(text: &str) -> Result<(), ApiError> {
         return Err(error::over_limit("Submitted policy is over max allowed size."));
     }
     let document = serde_json::from_str::<Value>(text).ok();
-    let statements = document.as_ref().and_then(statements_of);
+    let statements = document.as_ref().and_then(policy_text::statements);
     let statements = statements.ok_or_else(|| error::invalid_attribute_value("Policy"))?;
     if statements.len() > STATEMENTS {
         return Err(error::over_limit(format!(
@@ -33,13 +34,14 @@ pub(crate) fn check_policy(text: &str) -> Result<(), ApiError> {
             statements.len()
         )));
     }
-    if let Some(count) = statements.iter().filter_map(|it| actions(it)).find(|n| *n > ACTIONS) {
+    if let Some(count) = statements.iter().filter_map(|it| action_count(it)).find(|n| *n > ACTIONS)
+    {
         return Err(error::over_limit(format!(
             "{count} actions were found in a statement from the submitted policy, max allowed is \
              {ACTIONS}"
         )));
     }
-    if statements.into_iter().all(is_statement) {
+    if statements.into_iter().all(policy_text::is_statement) {
         Ok(())
     } else {
         Err(error::invalid_attribute_value("Policy"))
@@ -47,82 +49,9 @@ pub(crate) fn check_policy(text: &str) -> Result<(), ApiError> {
 }
 
 /// How many actions a statement lists.
-fn actions(statement: &Value) -> Option<usize> {
+fn action_count(statement: &Value) -> Option<usize> {
     let named = statement.get("Action").or_else(|| statement.get("NotAction"));
     named?.as_array().map(Vec::len)
-}
-
-fn statements_of(document: &Value) -> Option<Vec<&Value>> {
-    let document = document.as_object()?;
-    let is_known = |name: &String| matches!(&**name, "Version" | "Id" | "Statement");
-    let is_version = |version: &Value| {
-        version.as_str().is_some_and(|text| matches!(text, "2008-10-17" | "2012-10-17"))
-    };
-    let is_sound = document.keys().all(is_known)
-        && document.get("Version").is_none_or(is_version)
-        && document.get("Id").is_none_or(Value::is_string);
-    let statements = match document.get("Statement")? {
-        Value::Array(statements) => statements.iter().collect(),
-        statement => vec![statement],
-    };
-    (is_sound && !statements.is_empty()).then_some(statements)
-}
-
-fn is_statement(statement: &Value) -> bool {
-    let Some(statement) = statement.as_object() else { return false };
-    let is_known = |name: &String| {
-        matches!(
-            &**name,
-            "Sid"
-                | "Effect"
-                | "Principal"
-                | "NotPrincipal"
-                | "Action"
-                | "NotAction"
-                | "Resource"
-                | "NotResource"
-                | "Condition"
-        )
-    };
-    let effect = statement.get("Effect").and_then(Value::as_str);
-    statement.keys().all(is_known)
-        && statement.get("Sid").is_none_or(Value::is_string)
-        && matches!(effect, Some("Allow" | "Deny"))
-        && has_one(statement, ["Principal", "NotPrincipal"], is_principal)
-        && has_one(statement, ["Action", "NotAction"], is_texts)
-        && has_one(statement, ["Resource", "NotResource"], is_texts)
-        && statement.get("Condition").is_none_or(is_condition)
-}
-
-/// Exactly one of the two, and it is what it should be.
-fn has_one(statement: &Map<String, Value>, names: [&str; 2], is_sound: fn(&Value) -> bool) -> bool {
-    let [this, that] = names.map(|name| statement.get(name));
-    this.xor(that).is_some_and(is_sound)
-}
-
-fn is_principal(principal: &Value) -> bool {
-    let is_known =
-        |kind: &String| matches!(&**kind, "AWS" | "Service" | "Federated" | "CanonicalUser");
-    match principal {
-        Value::Object(kinds) => {
-            !kinds.is_empty() && kinds.keys().all(is_known) && kinds.values().all(is_texts)
-        }
-        everybody => everybody == "*",
-    }
-}
-
-/// A text, or a list of some.
-fn is_texts(value: &Value) -> bool {
-    match value {
-        Value::Array(list) => !list.is_empty() && list.iter().all(Value::is_string),
-        single => single.is_string(),
-    }
-}
-
-/// Operators, each with keys, each with values.
-fn is_condition(condition: &Value) -> bool {
-    let operators = condition.as_object();
-    operators.is_some_and(|operators| operators.values().all(Value::is_object))
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ pub(super) fn identity(caller: &Caller<'_>) -> CallerIdentity {
     let user_id = match &principal.kind {
         PrincipalKind::User(_) => &principal.id,
         // Without credentials everybody is the account itself.
-        PrincipalKind::Anybody | PrincipalKind::Account => &principal.account,
+        PrincipalKind::Anybody | PrincipalKind::Account | PrincipalKind::Unsigned => {
+            &principal.account
+        }
     };
     CallerIdentity {
         arn: principal.arn(region),

@@ -24,6 +24,7 @@ use prometheus_client::registry::Registry;
 use crate::cloudwatch::Monitor;
 use crate::service::Boxed;
 use crate::simpledb::TableFigures;
+use crate::sns::TopicFigures;
 use crate::table::Branch;
 pub use exposition::resident_bytes;
 use format::Format;
@@ -76,6 +77,7 @@ pub(crate) struct Sources {
     pub monitor: Arc<Monitor>,
     pub requests: Arc<RequestCounts>,
     pub tables: Option<TableFigures>,
+    pub topics: TopicFigures,
     /// Figures from a floor above.
     pub further: Option<Box<dyn Collector>>,
 }
@@ -83,7 +85,7 @@ pub(crate) struct Sources {
 impl Telemetry {
     /// `is_open`: requests are not authenticated.
     pub(crate) fn new(sources: Sources, options: MetricsOptions, is_open: bool) -> Telemetry {
-        let Sources { shards, monitor, requests, tables, further } = sources;
+        let Sources { shards, monitor, requests, tables, topics, further } = sources;
         let mut registry = Registry::default();
         let queues = QueueSeries {
             shards: shards.clone(),
@@ -94,6 +96,7 @@ impl Telemetry {
         registry.register_collector(Box::new(requests));
         let server = exposition::Server { shards, monitor: monitor.clone() };
         registry.register_collector(Box::new(server));
+        registry.register_collector(Box::new(topics));
         if let Some(tables) = tables {
             registry.register_collector(Box::new(tables));
         }

@@ -45,7 +45,8 @@ impl Shop {
         let toys = Arc::new(Toys::default());
         let further =
             Further { rows: vec![Row::of(toys.clone())], branches: vec![Arc::new(Shelf)] };
-        let floors = Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None };
+        let floors =
+            Floors { shards: shards.clone(), monitor: monitor.clone(), tables: None, push: None };
         let services = Services::with(further, floors, &options, None);
         Shop { services, toys, monitor, shards, log }
     }
@@ -130,8 +131,7 @@ async fn a_row_is_counted_and_shown() {
         assert!(metrics.contains(&labels), "{labels} in {metrics}");
     }
     let health = shop.get("/_localstack/health").await;
-    let services =
-        r#"{"services":{"sqs":"running","cloudwatch":"running","sts":"running","toy":"running"},"#;
+    let services = r#"{"services":{"sqs":"running","cloudwatch":"running","sts":"running","sns":"running","toy":"running"},"#;
     assert!(health.starts_with(services), "{health}");
 }
 

@@ -166,9 +166,9 @@ fn what_is_absent_is_left_out_or_is_the_default() {
         assert_eq!(read::<Part>(protocol, body), Ok(Part::default()));
     }
     let node = Toy::default().members().into_node();
-    assert_eq!(written(named("sns"), Protocol::Json, Some(&node)), b"{}");
+    assert_eq!(written(named("iam"), Protocol::Json, Some(&node)), b"{}");
     let node = Part::default().members().into_node();
-    assert_eq!(written(named("sns"), Protocol::Json, Some(&node)), br#"{"Key":"","Values":[]}"#);
+    assert_eq!(written(named("iam"), Protocol::Json, Some(&node)), br#"{"Key":"","Values":[]}"#);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn envelopes_are_those_of_the_service() {
     let metadata =
         "<ResponseMetadata><RequestId>id-1</RequestId></ResponseMetadata></PlayResponse>";
     for (service, xmlns) in [
-        (named("sns"), "http://sns.amazonaws.com/doc/2010-03-31/"),
+        (named("cloudformation"), "http://cloudformation.amazonaws.com/doc/2010-05-15/"),
         (named("iam"), "https://iam.amazonaws.com/doc/2010-05-08/"),
     ] {
         let root = format!("<PlayResponse xmlns=\"{xmlns}\">");

@@ -1,9 +1,10 @@
 use super::*;
-use crate::{Header, cloudwatch, simpledb};
+use crate::{Header, cloudwatch, simpledb, sns};
 
 /// All services that are recognised, as the table of services lists them.
 fn services() -> Vec<&'static ServiceMetadata> {
-    let served: [&ServiceMetadata; 3] = [&sqs::SERVICE, &cloudwatch::SERVICE, &simpledb::SERVICE];
+    let served: [&ServiceMetadata; 4] =
+        [&sqs::SERVICE, &sns::SERVICE, &cloudwatch::SERVICE, &simpledb::SERVICE];
     served.into_iter().chain(UNSERVED).collect()
 }
 

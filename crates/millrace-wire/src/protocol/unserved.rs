@@ -5,31 +5,7 @@ use super::metadata::{JSON_1_1, NOTHING, Protocol, ServiceMetadata};
 use crate::codec::Fractions;
 
 /// All of them.
-pub static UNSERVED: [&ServiceMetadata; 4] = [&SNS, &CLOUD_FORMATION, &IAM, &KMS];
-
-static SNS: ServiceMetadata = ServiceMetadata {
-    name: "sns",
-    title: "SNS",
-    scope: "sns",
-    versions: &["2010-03-31"],
-    clue_actions: &[
-        "AddPermission",
-        "ConfirmSubscription",
-        "CreateTopic",
-        "DeleteTopic",
-        "GetTopicAttributes",
-        "ListSubscriptions",
-        "ListTopics",
-        "Publish",
-        "PublishBatch",
-        "RemovePermission",
-        "Subscribe",
-        "Unsubscribe",
-    ],
-    clue_parameters: &["TopicArn", "SubscriptionArn"],
-    xml_namespace: "http://sns.amazonaws.com/doc/2010-03-31/",
-    ..NOTHING
-};
+pub static UNSERVED: [&ServiceMetadata; 3] = [&CLOUD_FORMATION, &IAM, &KMS];
 
 static CLOUD_FORMATION: ServiceMetadata = ServiceMetadata {
     name: "cloudformation",

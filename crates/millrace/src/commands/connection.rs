@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use clap::Args;
 use millrace_client::sdb::{SdbClient, SdbOptions, SignatureVersion};
+use millrace_client::sns::{SnsClient, SnsOptions};
 use millrace_client::sqs::{Action, Protocol, SqsClient, SqsOptions, Wait};
 use millrace_client::transport::{
     Answer, Call, Endpoint, Head, Lane, Repeat, StreamedBody, TransportError, TransportOptions,
@@ -108,6 +109,22 @@ impl ConnectionFlags {
             transport: self.transport()?,
         };
         Ok(SdbClient::new(endpoint, options)?)
+    }
+
+    /// A client of SNS at the server that flags and environment name.
+    pub(super) fn connect_to_topics(&self) -> Result<SnsClient> {
+        let aws = self.aws()?;
+        let endpoint = self.named_endpoint(&aws).unwrap_or_else(default_endpoint).parse()?;
+        let region = self.region.clone().or(aws.region);
+        let credentials = aws.credentials.or_else(own_credentials);
+        let names_region = region.is_some();
+        let options = SnsOptions {
+            region,
+            // A signature that nobody checks says which region is meant.
+            credentials: credentials.or_else(|| names_region.then(placeholder_credentials)),
+            transport: self.transport()?,
+        };
+        Ok(SnsClient::new(endpoint, options)?)
     }
 
     /// The flags of a line that need not be complete.

@@ -26,6 +26,7 @@ mod send;
 mod settle;
 mod tail;
 mod top;
+mod topic;
 mod values;
 
 use anyhow::Result;
@@ -46,6 +47,11 @@ pub(crate) enum ClientCommand {
     /// List, create, show, query, fill and delete domains of SimpleDB
     #[command(subcommand)]
     Domain(domain::DomainCommand),
+    /// List, create, show, delete and subscribe to topics of SNS
+    #[command(subcommand)]
+    Topic(topic::TopicCommand),
+    /// Publish a message to a topic
+    Publish(topic::PublishFlags),
     /// Send messages
     Send(send::SendFlags),
     /// Receive messages; they stay hidden for their visibility timeout unless deleted
@@ -112,6 +118,8 @@ async fn over_the_wire(command: ClientCommand) -> Result<()> {
     match command {
         ClientCommand::Queue(command) => queue::run(&command).await,
         ClientCommand::Domain(command) => domain::run(&command).await,
+        ClientCommand::Topic(command) => topic::run(&command).await,
+        ClientCommand::Publish(flags) => topic::publish(&flags).await,
         ClientCommand::Send(flags) => send::run(&flags).await,
         ClientCommand::Receive(flags) => receive::run(&flags).await,
         ClientCommand::Delete(flags) => settle::delete(&flags).await,

@@ -1,4 +1,4 @@
-//! The TOML file: settings by section, `[[credentials]]`, and `[queues.NAME]`.
+//! The TOML file: settings by section, `[[credentials]]`, `[queues.NAME]` and `[topics.NAME]`.
 //!
 //! A key that means nothing is an error that names its line.
 
@@ -21,6 +21,7 @@ use super::{
     layers::{Value, seconds},
     queues,
     settings::{Kind, SETTINGS, Setting, nearest},
+    topics,
 };
 
 const CREDENTIAL_KEYS: [&str; 4] = ["access_key", "secret_key", "account", "name"];
@@ -33,6 +34,7 @@ pub(crate) struct File {
     settings: Vec<Entry>,
     credentials: Vec<Item>,
     queues: Vec<(String, Item)>,
+    topics: Vec<(String, Item)>,
     /// One sentence for each key that means nothing.
     unknown: Vec<String>,
 }
@@ -46,13 +48,13 @@ pub(crate) struct Entry {
 }
 
 /// A table of values that may not contain keys unknown to whoever takes them out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) place: Place,
     pub(crate) fields: Vec<(String, Field)>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) place: Place,
     pub(crate) value: FieldValue,
@@ -65,10 +67,12 @@ pub(crate) enum FieldValue {
     Truth(bool),
     /// Names and what they are, as text.
     Table(Vec<(String, String)>),
+    /// A list of tables.
+    Items(Vec<Item>),
 }
 
 /// A line of the file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     path: PathBuf,
     line: usize,
@@ -95,7 +99,10 @@ impl File {
         let credentials = file.credentials.iter().map(|item| (item, &CREDENTIAL_KEYS[..]));
         let queue_keys = queues::keys();
         let queues = file.queues.iter().map(|(_, item)| (item, &queue_keys[..]));
-        for (item, known) in credentials.chain(queues) {
+        let topics = file.topics.iter().map(|(_, item)| (item, &topics::KEYS[..]));
+        let subscriptions = file.topics.iter().flat_map(|(_, item)| item.all_items());
+        let subscriptions = subscriptions.map(|item| (item, &topics::SUBSCRIPTION_KEYS[..]));
+        for (item, known) in credentials.chain(queues).chain(topics).chain(subscriptions) {
             unknown.extend(item.unknown(known));
         }
         match unknown.is_empty() {
@@ -122,6 +129,11 @@ impl File {
     /// The tables `[queues.NAME]`.
     pub(crate) fn queues(&self) -> &[(String, Item)] {
         &self.queues
+    }
+
+    /// The tables `[topics.NAME]`.
+    pub(crate) fn topics(&self) -> &[(String, Item)] {
+        &self.topics
     }
 
     pub(crate) fn credentials(&self, account: &str) -> Result<Vec<AccessKey>, UsageError> {
@@ -171,18 +183,19 @@ impl File {
                 }
                 Ok(())
             }
-            ("queues", DeValue::Table(queues)) => {
-                for (name, queue) in queues {
+            (kind @ ("queues" | "topics"), DeValue::Table(tables)) => {
+                for (name, table) in tables {
                     let place = self.place(name.span());
-                    let DeValue::Table(table) = queue.get_ref() else {
-                        return Err(place.wrong("a queue is a table: [queues.NAME]"));
+                    let DeValue::Table(table) = table.get_ref() else {
+                        let one = kind.trim_end_matches('s');
+                        return Err(place.wrong(format_args!("a {one} is a table: [{kind}.NAME]")));
                     };
-                    let item = self.item(place, table)?;
-                    self.queues.push((name.get_ref().to_string(), item));
+                    let item = (name.get_ref().to_string(), self.item(place, table)?);
+                    if kind == "queues" { self.queues.push(item) } else { self.topics.push(item) }
                 }
                 Ok(())
             }
-            ("credentials" | "queues", _) => Err(place.wrong("not a table")),
+            ("credentials" | "queues" | "topics", _) => Err(place.wrong("not a table")),
             (section, DeValue::Table(table)) => {
                 for (key, value) in table {
                     self.take_setting(&format!("{section}.{}", key.get_ref()), key.span(), value)?;
@@ -202,7 +215,7 @@ impl File {
         let place = self.place(span);
         let Some(setting) = Setting::named(name) else {
             let known = SETTINGS.iter().map(|setting| setting.key);
-            let unknown = place.unknown(name, known.chain(["credentials", "queues"]));
+            let unknown = place.unknown(name, known.chain(["credentials", "queues", "topics"]));
             self.unknown.push(unknown.0);
             return Ok(());
         };
@@ -257,6 +270,15 @@ impl File {
                             Ok((key.get_ref().to_string(), as_text(value.get_ref(), &place)?))
                         })
                         .collect::<Result<_, UsageError>>()?,
+                ),
+                DeValue::Array(items) => FieldValue::Items(
+                    items
+                        .iter()
+                        .map(|item| match item.get_ref() {
+                            DeValue::Table(table) => self.item(self.place(item.span()), table),
+                            _ => Err(place.wrong(format_args!("{name} is a list of tables"))),
+                        })
+                        .collect::<Result<_, _>>()?,
                 ),
                 DeValue::String(text) => FieldValue::Text(text.to_string()),
                 DeValue::Boolean(truth) => FieldValue::Truth(*truth),
@@ -329,6 +351,22 @@ impl Item {
         let wrong = |error| place.wrong(format_args!("{name}: {error}"));
         let seconds = parse_whole_seconds(text).map_err(wrong)?;
         within(name, seconds.into(), bounds, place).map(Some)
+    }
+
+    /// The tables of a list.
+    pub(crate) fn items(&self, name: &str) -> Result<&[Item], UsageError> {
+        match self.field(name) {
+            None => Ok(&[]),
+            Some(Field { value: FieldValue::Items(items), .. }) => Ok(items),
+            Some(field) => Err(field.place.wrong(format_args!("{name} is a list of tables"))),
+        }
+    }
+
+    fn all_items(&self) -> impl Iterator<Item = &Item> {
+        self.fields.iter().flat_map(|(_, field)| match &field.value {
+            FieldValue::Items(items) => &items[..],
+            _ => &[],
+        })
     }
 
     pub(crate) fn table(&self, name: &str) -> Result<Vec<(String, String)>, UsageError> {

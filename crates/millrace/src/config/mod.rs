@@ -2,7 +2,7 @@
 //! defaults.
 //!
 //! `settings` lists every setting once; `layers` finds each one's value and origin; `file` reads
-//! the TOML file; `queues` reads the queues declared in it. This file turns the result into the
+//! the TOML file; `queues` and `topics` read what is declared in it. This file turns the result into the
 //! types that the rest of the program uses, and refuses what cannot be.
 
 mod exposure;
@@ -10,6 +10,7 @@ mod file;
 mod layers;
 mod queues;
 mod settings;
+mod topics;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -20,8 +21,9 @@ use std::{
 use anyhow::anyhow;
 use millrace_journal::Durability;
 use millrace_process::{AddressError, listen_address};
+use millrace_push::network::{Network, NetworkError, NetworkPolicy, Private};
 use millrace_server::{Cors, TlsFiles};
-use millrace_services::{AccessKey, MetricsOptions, is_region};
+use millrace_services::{AccessKey, DeclaredTopic, MetricsOptions, is_region};
 
 use self::{file::File, layers::Layers};
 pub(crate) use self::{
@@ -66,10 +68,12 @@ pub(crate) struct Config {
     pub(crate) drain: Duration,
     pub(crate) cors: Cors,
     pub(crate) limits: Limits,
+    pub(crate) push: PushSettings,
     pub(crate) metrics: MetricsOptions,
     pub(crate) traces: millrace_otel::Options,
     /// Dead-letter queues before the queues that use them.
     pub(crate) queues: Vec<DeclaredQueue>,
+    pub(crate) topics: Vec<DeclaredTopic>,
     /// Warnings about the file: other users who can read or change its secrets.
     pub(crate) warnings: Vec<String>,
     /// Settings that `strict` gives another value than the configuration, one sentence each.
@@ -102,6 +106,16 @@ pub(crate) struct Limits {
     pub(crate) recreate_cool_down: bool,
     /// True if a queue may be purged only once in 60 seconds.
     pub(crate) purge_cool_down: bool,
+}
+
+/// Outbound deliveries over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PushSettings {
+    pub(crate) connections: usize,
+    pub(crate) connections_per_endpoint: usize,
+    pub(crate) network: NetworkPolicy,
+    /// Certificates of authorities (PEM) to believe beside those of the system.
+    pub(crate) authorities: Option<PathBuf>,
 }
 
 impl Config {
@@ -187,6 +201,7 @@ impl Config {
                 recreate_cool_down: layers.truth("limits.recreate_cool_down"),
                 purge_cool_down: layers.truth("limits.purge_cool_down"),
             },
+            push: push(&layers, &listen)?,
             metrics: MetricsOptions {
                 top_queues: layers.number("metrics.top_queues"),
                 queues: measured_queues(&layers)?,
@@ -194,6 +209,7 @@ impl Config {
             },
             traces: traces(&layers)?,
             queues: queues::declared(file, &region, &account)?,
+            topics: topics::declared(file, &region, &account)?,
             warnings: Vec::new(),
             overruled: layers.overruled().to_vec(),
             listen,
@@ -242,6 +258,31 @@ impl Config {
         }
         Ok(())
     }
+}
+
+fn push(layers: &Layers, listen: &[SocketAddr]) -> Result<PushSettings, UsageError> {
+    let private = match layers.choice(
+        "push.private_networks",
+        &[("auto", None), ("allow", Some(Private::Allowed)), ("refuse", Some(Private::Refused))],
+    )? {
+        Some(private) => private,
+        // Whoever can subscribe an endpoint is on this machine, and can call what it can reach.
+        None if listen.iter().all(|address| address.ip().is_loopback()) => Private::Allowed,
+        None => Private::Refused,
+    };
+    let key = "push.allowed_networks";
+    let network = |text: &String| {
+        let wrong = |error: NetworkError| layers.wrong(key, format_args!("{text:?} is {error}"));
+        text.parse::<Network>().map_err(wrong)
+    };
+    let allowed = layers.list(key).iter().map(network).collect::<Result<Vec<_>, _>>()?;
+    let authorities = layers.text("push.authorities");
+    Ok(PushSettings {
+        connections: layers.number("push.connections"),
+        connections_per_endpoint: layers.number("push.connections_per_endpoint"),
+        network: NetworkPolicy::new(private, allowed),
+        authorities: (!authorities.is_empty()).then(|| authorities.into()),
+    })
 }
 
 /// A key that is given again, for instance with another secret, takes the file's place.

@@ -217,6 +217,11 @@ fn mistakes_are_named_with_their_place() {
             "m.toml:3: max_receive_count: 1001 is not within 1 to 1000",
         ),
         ("[queues.a]\nfifo = true", "[queues.\"a.fifo\"]"),
+        ("[topics.a]\nfifo = true", "[topics.\"a.fifo\"]"),
+        ("[topics]\na = 1", "m.toml:2: a topic is a table: [topics.NAME]"),
+        ("[topics.a]\nsubscriptions = [1]", "m.toml:2: subscriptions is a list of tables"),
+        ("[[topics.a.subscriptions]]\nraw = true", "m.toml:1: a subscription has a queue or a url"),
+        ("[[topics.a.subscriptions]]\nqeue = 'q'", "did you mean queue?"),
         ("[queues.a]\ndead_letter_queue = 'b'", "need each other"),
         ("[queues.a]\ndelay_seconds = 1\nattributes = { DelaySeconds = 2 }", "is given twice"),
         (
@@ -443,6 +448,28 @@ fn queues_come_in_dependency_order() {
 }
 
 #[test]
+fn topics_have_subscriptions() {
+    let config = from_file(
+        "[topics.\"orders.fifo\"]\ncontent_based_deduplication = true\ntags = { team = 'a' }\n\
+         [[topics.\"orders.fifo\".subscriptions]]\nqueue = 'bills.fifo'\nraw = true\n\
+         filter = '{\"kind\":[\"bill\"]}'\ndead_letter_queue = 'dead.fifo'\n\
+         [[topics.news.subscriptions]]\nurl = 'https://example.com/news'\n",
+    )
+    .unwrap();
+    let orders = config.topics.iter().find(|topic| topic.name == "orders.fifo").unwrap();
+    let names = |pairs: &[(String, String)]| -> Vec<String> {
+        pairs.iter().map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(names(&orders.attributes), ["ContentBasedDeduplication", "FifoTopic"]);
+    let bills = &orders.subscriptions[0];
+    assert_eq!(bills.endpoint, "arn:aws:sqs:us-east-1:000000000000:bills.fifo");
+    assert_eq!(names(&bills.attributes), ["FilterPolicy", "RawMessageDelivery", "RedrivePolicy"]);
+    assert!(bills.attributes[2].1.contains("arn:aws:sqs:us-east-1:000000000000:dead.fifo"));
+    let news = config.topics.iter().find(|topic| topic.name == "news").unwrap();
+    assert_eq!(news.subscriptions[0].protocol, "https");
+}
+
+#[test]
 fn a_dead_letter_queue_given_by_its_arn_comes_first_too() {
     let arn = "arn:aws:sqs:eu-west-1:111111111111:dead";
     let config = from_file(&format!(
@@ -521,4 +548,30 @@ fn what_the_example_comments_out_is_valid() {
     assert!(config.tls.is_some());
     assert_eq!(config.credentials.len(), 2);
     assert_eq!(config.queues.len(), 3);
+}
+
+#[test]
+fn private_networks_may_be_called_where_only_this_machine_reaches_the_server() {
+    let allows = |text: &str, address: &str| {
+        from_file(text).unwrap().push.network.allows(address.parse().unwrap())
+    };
+    let open = "listen = ['0.0.0.0:4566']\n";
+    for address in ["127.0.0.1", "10.1.2.3"] {
+        assert!(allows("", address));
+        assert!(!allows("[push]\nprivate_networks = 'refuse'", address));
+        assert!(!allows(open, address));
+        assert!(!allows("listen = ['127.0.0.1:1', '0.0.0.0:2']", address));
+        assert!(allows(&format!("{open}[push]\nprivate_networks = 'allow'"), address));
+    }
+    let some = format!("{open}[push]\nallowed_networks = ['10.1.0.0/16', '::1']");
+    assert!(allows(&some, "10.1.2.3") && allows(&some, "::1") && !allows(&some, "10.2.0.1"));
+    assert!(!allows("[push]\nprivate_networks = 'allow'", "169.254.169.254"));
+
+    let error = from_file("[push]\nallowed_networks = ['10.1']").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "push.allowed_networks (m.toml:2): \"10.1\" is not a network such as 10.1.0.0/16, or an \
+         address"
+    );
+    from_file("[push]\nprivate_networks = 'yes'").unwrap_err();
 }

@@ -77,3 +77,21 @@ async fn every_answer_carries_the_content_policy() {
         assert!(policy.unwrap().1.starts_with("default-src 'none'; script-src 'self'"), "{target}");
     }
 }
+
+#[tokio::test]
+async fn trying_a_filter_and_counts_of_deliveries_need_the_pages_token() {
+    let browser = Browser::with_page().await;
+    let asked = json!({ "subscriptions": ["arn:aws:sns:us-east-1:000000000000:t:x"] }).to_string();
+    let trial = json!({ "policy": "{}", "scope": "MessageBody", "message": "m" }).to_string();
+
+    let without = browser.ask("POST", "/api/filter", &[], &trial).await;
+    let token = [("X-CSRF-Token", browser.token.as_str())];
+    let with = browser.ask("POST", "/api/filter", &token, &trial).await;
+    let read = browser.get("/api/filter").await;
+
+    assert_eq!((without.status, with.status, read.status), (403, 200, 405));
+    assert_eq!(json(&with)["matches"], true);
+    assert_eq!(browser.ask("POST", "/api/deliveries", &[], &asked).await.status, 403);
+    let unknown = browser.ask("POST", "/api/deliveries", &token, &asked).await;
+    assert_eq!(json(&unknown), json!({ "counts": [null] }));
+}

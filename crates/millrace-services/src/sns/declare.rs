@@ -1,0 +1,125 @@
+//! Topics declared in the configuration, created with their subscriptions when the server starts.
+
+use millrace_wire::ApiError;
+use millrace_wire::sns::{
+    Answer, CreateTopic, SetSubscriptionAttributes, SetTopicAttributes, Subscribe, Tag, TagResource,
+};
+
+use super::Sns;
+use super::arn::topic_arn;
+use super::topic::Topic;
+use crate::principal::{Caller, Principal};
+
+/// A topic that must be there. Attributes carry SNS names and override what it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeclaredTopic {
+    pub region: String,
+    pub account: String,
+    pub name: String,
+    pub attributes: Vec<(String, String)>,
+    pub tags: Vec<(String, String)>,
+    pub subscriptions: Vec<DeclaredSubscription>,
+}
+
+/// A subscription that the topic must have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeclaredSubscription {
+    /// As Subscribe has it.
+    pub protocol: String,
+    pub endpoint: String,
+    pub attributes: Vec<(String, String)>,
+}
+
+impl Sns {
+    /// Creates the topic and its subscriptions, or brings those that are there in line. What is not
+    /// declared stays.
+    pub(crate) async fn declare(&self, declared: &DeclaredTopic) -> Result<(), ApiError> {
+        let arn = topic_arn(&declared.region, &declared.account, &declared.name);
+        let caller = Caller {
+            principal: Principal::account(declared.account.as_str()),
+            region: declared.region.as_str().into(),
+            is_region_given: true,
+        };
+        match self.topics.topic(&arn) {
+            None => self.create_declared(&caller, declared).await?,
+            Some(topic) => self.update_declared(&topic, &arn, declared).await?,
+        }
+        let topic = self.topics.topic(&arn).ok_or_else(super::error::no_such_topic)?;
+        for subscription in &declared.subscriptions {
+            self.subscribe_declared(&caller, &topic, subscription).await?;
+        }
+        Ok(())
+    }
+
+    async fn create_declared(
+        &self,
+        caller: &Caller<'_>,
+        declared: &DeclaredTopic,
+    ) -> Result<(), ApiError> {
+        let input = CreateTopic {
+            name: Some(declared.name.clone()),
+            attributes: declared.attributes.iter().cloned().collect(),
+            tags: tags(declared),
+            ..CreateTopic::default()
+        };
+        self.create_topic(caller, &input).await.map(drop)
+    }
+
+    async fn update_declared(
+        &self,
+        topic: &Topic,
+        arn: &str,
+        declared: &DeclaredTopic,
+    ) -> Result<(), ApiError> {
+        // A topic of another kind has another name.
+        for (name, value) in declared.attributes.iter().filter(|(name, _)| name != "FifoTopic") {
+            let input = SetTopicAttributes {
+                topic_arn: Some(arn.to_owned()),
+                name: Some(name.clone()),
+                value: Some(value.clone()),
+            };
+            self.set_topic_attributes(topic, &input).await?;
+        }
+        if !declared.tags.is_empty() {
+            let input = TagResource { resource_arn: Some(arn.to_owned()), tags: tags(declared) };
+            self.tag_resource(topic, &input).await?;
+        }
+        Ok(())
+    }
+
+    async fn subscribe_declared(
+        &self,
+        caller: &Caller<'_>,
+        topic: &Topic,
+        declared: &DeclaredSubscription,
+    ) -> Result<(), ApiError> {
+        let with = |attributes: &[(String, String)]| Subscribe {
+            protocol: Some(declared.protocol.clone()),
+            endpoint: Some(declared.endpoint.clone()),
+            attributes: attributes.iter().cloned().collect(),
+            return_subscription_arn: Some(true),
+            ..Subscribe::default()
+        };
+        let new = with(&declared.attributes);
+        let Err(error) = self.subscribe(caller, &self.endpoint, topic, &new).await else {
+            return Ok(());
+        };
+        // It may be there with other attributes.
+        let known = self.subscribe(caller, &self.endpoint, topic, &with(&[])).await;
+        let Ok(Answer::Subscription { subscription_arn }) = known else { return Err(error) };
+        for (name, value) in &declared.attributes {
+            let input = SetSubscriptionAttributes {
+                subscription_arn: Some(subscription_arn.clone()),
+                name: Some(name.clone()),
+                value: Some(value.clone()),
+            };
+            self.set_subscription_attributes(&input).await?;
+        }
+        Ok(())
+    }
+}
+
+fn tags(declared: &DeclaredTopic) -> Vec<Tag> {
+    let tag = |(key, value): &(String, String)| Tag { key: key.clone(), value: value.clone() };
+    declared.tags.iter().map(tag).collect()
+}

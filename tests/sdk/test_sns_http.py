@@ -1,0 +1,250 @@
+"""Topics that deliver to HTTP endpoints: confirmation, headers, signatures, retries, dead letters."""
+
+import base64
+import http.server
+import json
+import queue as queues
+import subprocess
+import threading
+import urllib.request
+
+import pytest
+from botocore.exceptions import ClientError
+
+from support.sdk import sdk_client
+
+
+class Receiver:
+    """An HTTP server that keeps what it is sent and answers with the statuses in `answers`, then 200."""
+
+    def __init__(self):
+        received, answers = self.received, self.answers = queues.Queue(), queues.Queue()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                received.put((self.path, dict(self.headers), body))
+                status = answers.get_nowait() if not answers.empty() else 200
+                self.send_response(status)
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def next(self):
+        return self.received.get(timeout=30)
+
+
+@pytest.fixture
+def receiver():
+    receiver = Receiver()
+    yield receiver
+    receiver.server.shutdown()
+    receiver.server.server_close()
+
+
+@pytest.fixture(scope="session")
+def sns(server):
+    return sdk_client(server, service="sns")
+
+
+@pytest.fixture
+def topic(sns, new_name):
+    return sns.create_topic(Name=new_name())["TopicArn"]
+
+
+@pytest.fixture
+def subscribed(sns, receiver, topic):
+    """Subscribes the receiver and confirms that by the link, as a browser would."""
+
+    def subscribe(path="/", **attributes):
+        request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url + path}
+        answer = sns.subscribe(**request, Attributes=attributes)
+        assert answer["SubscriptionArn"] == "pending confirmation"
+        confirmation = json.loads(receiver.next()[2])
+        with urllib.request.urlopen(confirmation["SubscribeURL"]) as confirmed:
+            text = confirmed.read().decode()
+        arn = text.split("<SubscriptionArn>")[1].split("<")[0]
+        assert arn.startswith(topic + ":")
+        return arn
+
+    return subscribe
+
+
+@pytest.fixture
+def verified(tmp_path):
+    """Checks the signature of a notification with OpenSSL, by the certificate at its URL."""
+
+    def openssl(*arguments):
+        done = subprocess.run(["openssl", *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def verify(notification):
+        names = ["Message", "MessageId", "Subject", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"]
+        text = "".join(f"{name}\n{notification[name]}\n" for name in names if name in notification)
+        with urllib.request.urlopen(notification["SigningCertURL"]) as answer:
+            (tmp_path / "certificate").write_bytes(answer.read())
+        (tmp_path / "text").write_text(text)
+        (tmp_path / "signature").write_bytes(base64.b64decode(notification["Signature"]))
+        certificate, key = tmp_path / "certificate", tmp_path / "key"
+        openssl("verify", "-CAfile", certificate, "-check_ss_sig", certificate)
+        key.write_text(openssl("x509", "-in", certificate, "-noout", "-pubkey"))
+        digest = {"1": "-sha1", "2": "-sha256"}[notification["SignatureVersion"]]
+        signed = ["-signature", tmp_path / "signature", tmp_path / "text"]
+        openssl("dgst", digest, "-verify", key, *signed)
+        return notification
+
+    return verify
+
+
+def test_endpoint_is_asked_and_then_gets_messages(sns, topic, receiver, verified):
+    request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url + "/hook?x=1"}
+    pending = sns.subscribe(**request, ReturnSubscriptionArn=True)["SubscriptionArn"]
+    path, headers, body = receiver.next()
+
+    assert path == "/hook?x=1"
+    assert headers["x-amz-sns-message-type"] == "SubscriptionConfirmation"
+    assert headers["x-amz-sns-topic-arn"] == topic
+    assert "x-amz-sns-subscription-arn" not in headers
+    confirmation = verified(json.loads(body))
+    assert headers["x-amz-sns-message-id"] == confirmation["MessageId"]
+
+    sns.publish(TopicArn=topic, Message="lost: nobody has confirmed")
+    arn = sns.confirm_subscription(TopicArn=topic, Token=confirmation["Token"])["SubscriptionArn"]
+    assert arn == pending
+    published = sns.publish(
+        TopicArn=topic,
+        Subject="hi",
+        Message="ö\nmessage",
+        MessageAttributes={"a": {"DataType": "String", "StringValue": "b"}},
+    )
+    path, headers, body = receiver.next()
+
+    notification = verified(json.loads(body))
+    assert (notification["Message"], notification["Subject"]) == ("ö\nmessage", "hi")
+    assert notification["MessageAttributes"] == {"a": {"Type": "String", "Value": "b"}}
+    assert notification["MessageId"] == published["MessageId"] == headers["x-amz-sns-message-id"]
+    assert headers["x-amz-sns-message-type"] == "Notification"
+    assert headers["x-amz-sns-subscription-arn"] == arn
+    assert headers["Content-Type"] == "text/plain; charset=UTF-8"
+    assert headers["User-Agent"] == "Amazon Simple Notification Service Agent"
+    assert "x-amz-sns-rawdelivery" not in headers
+
+
+def test_signature_version_is_the_topics(sns, topic, receiver, subscribed, verified):
+    subscribed()
+    for version in ["2", "1"]:
+        sns.set_topic_attributes(TopicArn=topic, AttributeName="SignatureVersion", AttributeValue=version)
+        sns.publish(TopicArn=topic, Message="m")
+        assert verified(json.loads(receiver.next()[2]))["SignatureVersion"] == version
+
+
+def test_raw_delivery_is_the_bare_message(sns, topic, receiver, subscribed):
+    policy = {"requestPolicy": {"headerContentType": "application/json"}}
+    subscribed(RawMessageDelivery="true", DeliveryPolicy=json.dumps(policy))
+    sns.publish(TopicArn=topic, Message='{"a": 1}')
+    _, headers, body = receiver.next()
+
+    assert (headers["x-amz-sns-rawdelivery"], body) == ("true", '{"a": 1}')
+    assert headers["Content-Type"] == "application/json"
+
+
+def test_link_in_a_notification_ends_the_subscription(sns, topic, receiver, subscribed, verified):
+    arn = subscribed()
+    sns.publish(TopicArn=topic, Message="m")
+    notification = json.loads(receiver.next()[2])
+
+    with urllib.request.urlopen(notification["UnsubscribeURL"]) as ended:
+        assert ended.status == 200
+    _, headers, body = receiver.next()
+    farewell = verified(json.loads(body))
+    assert headers["x-amz-sns-message-type"] == farewell["Type"] == "UnsubscribeConfirmation"
+    assert headers["x-amz-sns-subscription-arn"] == arn
+    with pytest.raises(ClientError, match="Subscription does not exist"):
+        sns.get_subscription_attributes(SubscriptionArn=arn)
+
+    with urllib.request.urlopen(farewell["SubscribeURL"]) as revived:
+        assert arn in revived.read().decode()
+    sns.publish(TopicArn=topic, Message="again")
+    assert json.loads(receiver.next()[2])["Message"] == "again"
+
+
+def test_failed_deliveries_are_retried_and_go_to_the_dead_letter_queue(
+    sns, sqs, queue, arn, topic, receiver, subscribed
+):
+    dead_letters = queue()
+    policy = {"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}}
+    redrive = {"deadLetterTargetArn": arn(dead_letters)}
+    subscribed(DeliveryPolicy=json.dumps(policy), RedrivePolicy=json.dumps(redrive))
+    for answers, attempts in [([500, 503, 429], 3), ([404], 1), ([302], 1)]:
+        for status in answers:
+            receiver.answers.put(status)
+        sns.publish(TopicArn=topic, Message=str(answers))
+        bodies = {receiver.next()[2] for _ in range(attempts)}
+
+        found = sqs.receive_message(QueueUrl=dead_letters, WaitTimeSeconds=20)["Messages"]
+        assert {message["Body"] for message in found} == bodies
+        sqs.delete_message(QueueUrl=dead_letters, ReceiptHandle=found[0]["ReceiptHandle"])
+    for status in [500, 503]:
+        receiver.answers.put(status)
+    sns.publish(TopicArn=topic, Message="third time lucky")
+    assert len({receiver.next()[2] for _ in range(3)}) == 1
+    assert receiver.received.empty()
+
+
+def test_delivery_policies_are_checked_and_shown(sns, topic, subscribed):
+    subscription = subscribed()
+    effective = lambda: json.loads(  # noqa: E731
+        sns.get_subscription_attributes(SubscriptionArn=subscription)["Attributes"]["EffectiveDeliveryPolicy"]
+    )
+    set_own = lambda value: sns.set_subscription_attributes(  # noqa: E731
+        SubscriptionArn=subscription, AttributeName="DeliveryPolicy", AttributeValue=json.dumps(value)
+    )
+    set_topics = lambda value: sns.set_topic_attributes(  # noqa: E731
+        TopicArn=topic, AttributeName="DeliveryPolicy", AttributeValue=json.dumps(value)
+    )
+    assert effective()["healthyRetryPolicy"]["numRetries"] == 3
+
+    set_topics({"http": {"defaultHealthyRetryPolicy": {"numRetries": 5}}})
+    assert effective()["healthyRetryPolicy"]["numRetries"] == 5
+    set_own({"healthyRetryPolicy": {"numRetries": 7}, "throttlePolicy": {"maxReceivesPerSecond": 4}})
+    assert effective()["healthyRetryPolicy"]["numRetries"] == 7
+    assert effective()["throttlePolicy"] == {"maxReceivesPerSecond": 4}
+    set_topics({"http": {"disableSubscriptionOverrides": True}})
+    assert effective()["healthyRetryPolicy"]["numRetries"] == 3
+
+    with pytest.raises(ClientError) as refused:
+        set_own({"healthyRetryPolicy": {"minDelayTarget": 0}})
+    text = "Invalid parameter: DeliveryPolicy: healthyRetryPolicy.minDelayTarget must be greater than or equal to 1"
+    assert refused.value.response["Error"]["Message"] == text
+    with pytest.raises(ClientError, match="http.defaultHealthyRetryPolicy.numRetries must be less"):
+        set_topics({"http": {"defaultHealthyRetryPolicy": {"numRetries": 101}}})
+
+
+def test_deliveries_and_key_survive_kill(make_server, receiver, verified):
+    server = make_server()
+    sns = sdk_client(server, service="sns")
+    topic = sns.create_topic(Name="t")["TopicArn"]
+    policy = json.dumps({"healthyRetryPolicy": {"minDelayTarget": 2, "maxDelayTarget": 2}})
+    request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url}
+    sns.subscribe(**request, Attributes={"DeliveryPolicy": policy})
+    token = json.loads(receiver.next()[2])["Token"]
+    sns.confirm_subscription(TopicArn=topic, Token=token)
+    # The first attempt fails, and the second would come two seconds later.
+    receiver.answers.put(500)
+    sns.publish(TopicArn=topic, Message="m")
+    first = receiver.next()[2]
+    server.kill()
+
+    server.start()
+    assert receiver.next()[2] == first
+    verified(json.loads(first))
