@@ -41,6 +41,17 @@ pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
+/// A name that no file has, for one that cannot be used: `history.db.damaged-1`.
+pub(crate) fn free_name(path: &Path, what: &str) -> io::Result<PathBuf> {
+    let name = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{what}-{number}"));
+        PathBuf::from(name)
+    };
+    let mut names = (1..=u32::MAX).map(name);
+    names.find(|name| !name.exists()).ok_or_else(|| io::ErrorKind::AlreadyExists.into())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;

@@ -7,20 +7,22 @@
 //! argument), keep history in memory, or grow without bound.
 //!
 //! In reading order: `key` (what names a series), `summary` and `statistic` (a data point and what
-//! is asked of it), `log`, `row`, `day` and `catalog` (the files), `store`, `source` (the minute
-//! that has not ended), `math` (expressions), `alarm`.
+//! is asked of it), `database`, `catalog`, `points` and `row` (what is in the database), `store`,
+//! `old_files` (what versions up to 0.2 kept), `source` (the minute that has not ended), `math`
+//! (expressions), `alarm`.
 
 pub mod alarm;
 mod catalog;
-mod day;
+mod database;
 mod directory;
 mod interrupt;
 mod key;
-mod log;
 pub mod math;
 mod memory_limits;
 mod number;
-mod pin;
+mod old_files;
+mod points;
+mod resolution;
 mod row;
 mod source;
 mod statistic;
@@ -31,7 +33,6 @@ mod unit;
 pub use interrupt::Interrupt;
 pub use key::{Entity, Scope};
 pub use memory_limits::MemoryLimits;
-pub use pin::PinnedFile;
 pub use source::{Sample, Source, Value};
 pub use statistic::{Bounds, Statistic};
 pub use store::{

@@ -1,5 +1,5 @@
-//! Numbers and texts as the files hold them: unsigned integers in groups of seven bits, the lowest
-//! first; floats as eight bytes, little-endian; texts with their length before them.
+//! Numbers as rows hold them, and texts as old files do: unsigned integers in groups of seven bits,
+//! the lowest first; floats as eight bytes, little-endian; texts with their length before them.
 
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -11,11 +11,6 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 
 pub(crate) fn put_float(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(&value.to_le_bytes());
-}
-
-pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
-    put_varint(out, text.len() as u64);
-    out.extend_from_slice(text.as_bytes());
 }
 
 /// Takes numbers from the front of some bytes; `None` where there are too few or senseless ones.

@@ -1,8 +1,6 @@
-//! The data points of one entity at one time, as the files hold them.
+//! The data points of one entity at one time, as blobs of the database and old files hold them.
 //!
 //! ```text
-//! frame  time (varint, minute of the day) | row …
-//!        1440 (varint) | { time (varint) | bytes of its rows (varint) | row … } …
 //! row    entity (varint) | bytes of the cells (varint) | cell …
 //! cell   column × 8 + form (varint) | what the form says
 //! ```

@@ -1,21 +1,15 @@
 //! The history of all series, on disk.
 //!
-//! ```text
-//! metrics/catalog.log      which series there are
-//! metrics/20614-1m.log     data points of the day 20614 (days since 1970), one a minute
-//! metrics/20580-5m.log     … rolled up to one per five minutes
-//! metrics/20310-1h.log     … rolled up to one an hour
-//! ```
-//! A day has one file. Rolling up writes the coarser file whole and removes the finer one, so that
-//! a crash between leaves both, and the finer one is then removed.
+//! The database holds data points of a minute for 15 days, and less fine ones for longer. What the
+//! source has gathered in a minute is written at its end; while that fails, it waits in memory.
 
-mod days;
-mod files;
+mod inner;
 mod query;
 mod reading;
 mod rollup;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,15 +17,14 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 
 use millrace_core::Timestamp;
 
-use self::days::{Inner, add, minute};
-use self::files::{catalog_path, day_path, find_days, last_entity};
+use self::inner::{Inner, add, first_day, minute};
 pub(crate) use self::query::Named;
 pub use self::query::{ListFilter, Listed, Periods, RemoveFilter, SeriesQuery};
-use self::reading::{Found, Progress, Reading};
+use self::reading::{Found, Reading};
 use crate::catalog::Catalog;
-use crate::day::Day;
-use crate::directory::{Directory, sync_dir};
-use crate::pin::PinnedFile;
+use crate::database::{Database, io_error};
+use crate::directory::Directory;
+use crate::old_files;
 use crate::source::Source;
 use crate::{BASE_PERIOD_S, Entity, Interrupt, MemoryLimits, Sample, Scope, Summary, Unit};
 
@@ -55,10 +48,17 @@ pub enum StoreError {
     Poisoned,
 }
 
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> StoreError {
+        StoreError::Io(io_error(error))
+    }
+}
+
 /// Metrics of all name spaces. Calls may block on the disk.
 pub struct MetricStore {
-    /// None: everything is in memory.
-    dir: Option<Directory>,
+    // Before `inner`, which writes: when the last connection closes and can write, SQLite removes
+    // the files beside the database.
+    database: Database,
     inner: RwLock<Inner>,
     source: OnceLock<Arc<dyn Source>>,
     is_poisoned: AtomicBool,
@@ -87,28 +87,26 @@ pub struct Record<'a> {
 impl MetricStore {
     /// Opens or creates the store in `dir`; without one it lives in memory.
     pub fn open(dir: Option<&Path>, now: Timestamp) -> Result<MetricStore, StoreError> {
-        let dir = dir.map(Directory::open).transpose()?;
-        let (catalog, days) = match &dir {
-            None => (Catalog::in_memory(), BTreeMap::new()),
+        let (database, writer, catalog) = match dir {
+            None => {
+                let (database, writer) = Database::in_memory()?;
+                (database, writer, Catalog::default())
+            }
             Some(dir) => {
-                let mut catalog = Catalog::open(&catalog_path(dir.path()), now.seconds())?;
-                let days = find_days(dir.path())?;
-                // It was removed: values without a name are not to be taken for those of new
-                // series.
-                if let Some(id) =
-                    catalog.is_new().then(|| last_entity(dir, &days)).transpose()?.flatten()
-                {
-                    let dir = dir.path().display();
-                    tracing::error!(%dir, "metrics have lost their names, and are not shown");
-                    catalog.begin_after(id);
-                }
-                (catalog, days)
+                let dir = Directory::open(dir)?;
+                old_files::convert(dir.path())?;
+                Database::open(dir, |connection| Catalog::load(connection, now.seconds()))?
             }
         };
-        let open_s = minute(now.seconds());
-        let inner = Inner { catalog, days, open_s, unwritten: Vec::new(), has_new_file: false };
+        let inner = Inner {
+            catalog,
+            writer,
+            open_s: minute(now.seconds()),
+            unwritten: Vec::new(),
+            first_day: first_day(now.seconds()),
+        };
         Ok(MetricStore {
-            dir,
+            database,
             inner: RwLock::new(inner),
             source: OnceLock::new(),
             is_poisoned: AtomicBool::new(false),
@@ -134,24 +132,24 @@ impl MetricStore {
         let _ = self.source.set(source);
     }
 
-    /// Stores values, all or none; after a crash, all or none of each day. They are durable after
+    /// Stores values, all or none, also after a crash. They are durable after
     /// [`MetricStore::sync`]. Times older than the finest data points are left out.
     pub fn record(&self, records: &[Record<'_>]) -> Result<(), StoreError> {
         if self.is_poisoned.load(Ordering::Relaxed) {
             return Err(StoreError::Poisoned);
         }
-        self.noted(self.inner_mut().record(self.dir.as_ref(), records))
+        self.inner_mut().record(&self.database, records)
     }
 
     /// Makes durable what was recorded before. After a failure nothing is stored any more.
     pub fn sync(&self) -> Result<(), StoreError> {
-        let synced = self.check_dir().and_then(|()| self.sync_files());
+        let synced = self.database.sync();
         if let Err(error) = &synced
             && !self.is_poisoned.swap(true, Ordering::Relaxed)
         {
             tracing::error!(%error, "no metrics are stored until a restart");
         }
-        synced
+        Ok(synced?)
     }
 
     /// Stores what the source has gathered if its minute has ended; call it at least once a minute.
@@ -175,8 +173,12 @@ impl MetricStore {
 
     /// Rolls up and drops what is old enough.
     pub fn expire(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.check_dir()?;
-        self.noted(self.inner_mut().expire(self.dir.as_ref(), now.seconds()))
+        self.database.check()?;
+        let expired = self.expire_parts(now.seconds());
+        let mut inner = self.inner_mut();
+        inner.catalog.forget(now.seconds());
+        expired.and(inner.change(&self.database, |_| Ok(())))?;
+        Ok(inner.writer.shrink().map_err(io_error)?)
     }
 
     /// The data points of series, taken together to periods, in order of time; of each period and
@@ -271,21 +273,21 @@ impl MetricStore {
     }
 
     /// Forgets series; returns how many. That is durable after [`MetricStore::sync`]. Their data
-    /// points stay in the files until these are dropped, and are not shown any more, not even if
+    /// points stay in the database until they are too old, and are not shown any more, not even if
     /// the series come back.
     pub fn remove(&self, filter: &RemoveFilter<'_>) -> Result<usize, StoreError> {
         if self.is_poisoned.load(Ordering::Relaxed) {
             return Err(StoreError::Poisoned);
         }
         let mut inner = self.inner_mut();
-        let removed = inner.catalog.remove(|entity, metric| filter.is_for(entity, metric))?;
+        let removed = inner.catalog.remove(|entity, metric| filter.is_for(entity, metric));
         for (_, samples) in &mut inner.unwritten {
             for sample in samples {
                 let Sample { entity, values } = sample;
                 values.retain(|value| !filter.is_for(entity, value.metric));
             }
         }
-        Ok(removed)
+        inner.change(&self.database, |_| Ok(removed))
     }
 
     /// Forgets all series and data points, those of the minute that has not ended included.
@@ -299,73 +301,38 @@ impl MetricStore {
         let mut inner = self.inner_mut();
         inner.unwritten.clear();
         inner.open_s = minute(now.seconds());
-        inner.drop_days(self.dir.as_ref())
+        inner.change(&self.database, |connection| connection.execute("DELETE FROM points", []))?;
+        Ok(inner.writer.shrink().map_err(io_error)?)
     }
 
-    /// All files as they are between two changes, to be copied; none of a store in memory.
-    pub fn pin(&self) -> io::Result<Vec<PinnedFile>> {
-        let Some(dir) = &self.dir else { return Ok(Vec::new()) };
-        let inner = self.inner();
-        dir.check()?;
-        let catalog = PinnedFile::open(&catalog_path(dir.path()));
-        let days = inner
-            .days
-            .iter()
-            .map(|(day, file)| PinnedFile::open(&day_path(dir.path(), *day, file.resolution)));
-        std::iter::once(catalog).chain(days).collect()
+    /// Makes a copy of the database in a file without a name; returns `None` in memory. The copy is
+    /// given up once `is_wanted` returns false. It blocks on the disk, and takes the size of the
+    /// database there.
+    pub fn copy(&self, is_wanted: impl Fn() -> bool + Send + 'static) -> io::Result<Option<File>> {
+        self.database.copy(is_wanted)
     }
 
-    /// Bytes of all files that are open.
+    /// Bytes of all files of metrics.
     pub fn disk_bytes(&self) -> u64 {
-        let Some(dir) = self.dir.as_ref().filter(|dir| dir.check().is_ok()) else { return 0 };
-        let entries = std::fs::read_dir(dir.path()).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+        self.database.disk_bytes()
     }
 
-    fn sync_files(&self) -> Result<(), StoreError> {
-        let (files, has_new_file) = {
-            let mut inner = self.inner_mut();
-            if inner.catalog.log().is_removed() {
-                inner.catalog.write_anew()?;
-            }
-            let mut files: Vec<_> = inner.catalog.log().take_dirty().into_iter().collect();
-            for day in inner.days.values_mut() {
-                let opened = day.opened.get_mut().unwrap_or_else(PoisonError::into_inner);
-                let Some(log) = opened.as_mut().map(Day::log) else { continue };
-                let Some(file) = log.take_dirty() else { continue };
-                if log.is_removed() {
-                    return Err(io::Error::other("the file of a day of metrics was removed").into());
-                }
-                files.push(file);
-            }
-            (files, std::mem::take(&mut inner.has_new_file))
-        };
-        files.iter().try_for_each(|file| file.sync_data())?;
-        let new_in = self.dir.as_ref().filter(|_| has_new_file);
-        Ok(new_in.map_or(Ok(()), |dir| sync_dir(dir.path()))?)
-    }
-
-    /// That what is read and written by name is in the directory that was opened.
-    fn check_dir(&self) -> Result<(), StoreError> {
-        Ok(self.dir.as_ref().map_or(Ok(()), Directory::check)?)
-    }
-
-    /// What the files hold, and which minute is not in them: others write between two parts.
+    /// Returns what the database and the unwritten minutes hold, and the minute that is still open.
     fn read(
         &self,
         interrupt: &Interrupt,
         queries: &[SeriesQuery<'_>],
     ) -> Result<(Vec<Found>, u64), StoreError> {
-        let mut reading = Reading::of(queries, self.memory_limits.points);
-        loop {
-            interrupt.check()?;
-            let inner = self.inner();
-            if reading.read_part(&inner, self.dir.as_ref())? == Progress::All {
-                return Ok((reading.into_found(), inner.open_s));
-            }
-            drop(inner);
-            std::thread::yield_now();
-        }
+        interrupt.check()?;
+        let inner = self.inner();
+        // Under the lock, so that no minute is closed between the snapshot and `open_s`.
+        let snapshot = self.database.snapshot()?;
+        let reading = Reading::begin(&inner, queries, self.memory_limits.points);
+        let open_s = inner.open_s;
+        drop(inner);
+        let found = reading.read(snapshot.connection(), interrupt)?;
+        snapshot.end();
+        Ok((found, open_s))
     }
 
     /// Closes the source's minute and begins the one at `next_s`.
@@ -395,25 +362,17 @@ impl MetricStore {
         }
         let skipped = (first_filled_s..next_s).step_by(BASE_PERIOD_S as usize);
         let filled: Vec<_> = skipped.map(|time_s| (time_s, idle.clone())).collect();
-        let dir = self.dir.as_ref();
+        let database = &self.database;
         let mut filled = filled.iter();
         let written =
-            filled.try_for_each(|(time_s, idle)| inner.write(dir, *time_s, idle).map(drop));
-        let written = written.and_then(|()| inner.write_unwritten(dir));
+            filled.try_for_each(|(time_s, idle)| inner.write(database, *time_s, idle).map(drop));
+        let written = written.and_then(|()| inner.write_unwritten(database));
         drop(inner);
-        self.noted(written).map(|left_out| {
+        written.map(|left_out| {
             if left_out > 0 {
                 tracing::warn!(left_out, "metrics are left out: there are too many series");
             }
         })
-    }
-
-    /// Remembers that nothing may be written any more, if that is the result.
-    fn noted<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Err(StoreError::Poisoned) = result {
-            self.is_poisoned.store(true, Ordering::Relaxed);
-        }
-        result
     }
 
     fn inner(&self) -> RwLockReadGuard<'_, Inner> {

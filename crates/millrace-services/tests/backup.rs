@@ -122,7 +122,7 @@ async fn an_archive_holds_metrics_then_segments_then_its_end() {
     let names: Vec<&str> = files.iter().map(|(name, _)| &**name).collect();
     let segments = process.log.segments();
     let of_journal = segments.iter().map(|segment| format!("journal/{}.seg", segment.id));
-    let expected: Vec<String> = std::iter::once("metrics/catalog.log".to_owned())
+    let expected: Vec<String> = std::iter::once("metrics/history.db".to_owned())
         .chain(of_journal)
         .chain(["end.json".to_owned()])
         .collect();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{Alarm, Change, HistoryItem, Owed};
 use crate::Scope;
 use crate::directory::sync_dir;
-use crate::log::Log;
+use crate::old_files::read_frames;
 
 /// The contents of such a file.
 #[derive(Debug)]
@@ -44,10 +44,10 @@ impl OldAlarms {
         }
         let (alarms, history, owed) = Default::default();
         let mut old = OldAlarms { path: path.clone(), alarms, history, owed };
-        drop(Log::open(&path, |_, _, payload| match serde_json::from_slice(payload) {
+        read_frames(&path, |payload| match serde_json::from_slice(payload) {
             Ok(frame) => old.apply(frame),
             Err(error) => tracing::error!(%error, "a frame of the alarms is left out"),
-        })?);
+        })?;
         Ok(Some(old))
     }
 
@@ -117,8 +117,8 @@ mod tests {
             serde_json::json!({"Later": {}}),
             serde_json::json!({"History": item()}),
         ];
-        let frames = frames.map(|frame| Ok(frame.to_string().into_bytes()));
-        Log::replace(&dir.path().join("alarms.log"), frames.into_iter()).unwrap();
+        let frames = frames.map(|frame| frame.to_string().into_bytes());
+        crate::old_files::tests::write(&dir.path().join("alarms.log"), &frames);
 
         let old = OldAlarms::read(dir.path()).unwrap().unwrap();
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::day::Resolution;
+use crate::resolution::Resolution;
 use crate::{Entity, Unit};
 
 /// Which series is asked for.

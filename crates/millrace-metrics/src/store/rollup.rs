@@ -1,127 +1,70 @@
-//! Rolling up: a day's file written anew with fewer data points.
+//! Rolling up: data points of a part replaced by fewer ones.
 
-use std::io;
+use rusqlite::Connection;
 
-use super::StoreError;
-use super::days::{Entities, Inner, add, rows_of};
-use super::files::{DayFile, day_path};
-use crate::day::{DAY_S, Day, ROWS_PER_FRAME, Resolution, frame};
-use crate::directory::{Directory, sync_dir};
-use crate::log::Log;
-use crate::row::Row;
+use super::inner::{Entities, Inner, add, first_day, rows_of};
+use super::{MetricStore, StoreError};
+use crate::database::io_error;
+use crate::points::{self, Part};
+use crate::resolution::{DAY_S, MINUTES_OF_DAY, Resolution};
 
-const MINUTES_OF_DAY: u16 = 1_440;
-
-/// Rows of a period that begins with that minute of the day.
-type Part = (u16, Vec<Row>);
-
-impl Inner {
-    /// Rolls up or drops every day that has been kept long enough, and forgets series that only
-    /// days before had. A day for which that fails keeps no other from it.
-    pub(super) fn expire(&mut self, dir: Option<&Directory>, now_s: u64) -> Result<(), StoreError> {
-        let days: Vec<u64> = self.days.keys().copied().collect();
+impl MetricStore {
+    /// Rolls up or drops every part that has been kept long enough. Each is a transaction of its own,
+    /// so that others write between them; one that fails does not stop the rest.
+    pub(super) fn expire_parts(&self, now_s: u64) -> Result<(), StoreError> {
         let mut expired = Ok(());
-        for day in days {
-            expired = expired.and(self.expire_day(dir, day, now_s));
-        }
-        self.catalog.forget(now_s);
-        // Its failure first: nothing may be written after some of them.
-        self.catalog.tidy().and(expired)
-    }
-
-    /// Drops every day.
-    pub(super) fn drop_days(&mut self, dir: Option<&Directory>) -> Result<(), StoreError> {
-        let days: Vec<u64> = self.days.keys().copied().collect();
-        days.into_iter().try_for_each(|day| self.drop_day(dir, day))
-    }
-
-    fn expire_day(
-        &mut self,
-        dir: Option<&Directory>,
-        day: u64,
-        now_s: u64,
-    ) -> Result<(), StoreError> {
-        let is_old = |resolution: Resolution| (day + 1) * DAY_S + resolution.kept_s() <= now_s;
-        while let Some(file) = self.days.get(&day)
-            && is_old(file.resolution)
-        {
-            // What is too old for any is dropped unread, as it may be that it cannot be read.
-            match file.resolution.coarser().filter(|_| !is_old(Resolution::Hour)) {
-                Some(coarser) => self.roll_up(dir, day, coarser)?,
-                None => self.drop_day(dir, day)?,
+        let mut last = None;
+        loop {
+            let mut inner = self.inner_mut();
+            inner.first_day = first_day(now_s);
+            let next = points::next_part(inner.writer.connection(), last).map_err(io_error)?;
+            let Some(part) = next else { return expired };
+            if !is_old(part, Resolution::Minute, now_s) {
+                // Parts are in order of day.
+                return expired;
             }
+            expired = expired.and(self.expire_part(&mut inner, part, now_s));
+            last = Some(part);
         }
-        Ok(())
     }
 
-    fn roll_up(
-        &mut self,
-        dir: Option<&Directory>,
-        day: u64,
-        coarser: Resolution,
-    ) -> Result<(), StoreError> {
-        let Some(file) = self.days.get(&day) else { return Ok(()) };
-        let finer = file.resolution;
-        let rolled = {
-            let opened = file.opened(dir, day)?;
-            let Some(opened) = opened.as_ref() else { return Ok(()) };
-            let parts = coarser_parts(opened, coarser);
-            match dir {
-                None => Some(in_memory(parts)?),
-                Some(dir) => {
-                    let frames = parts.map(|part| part.map(|(minute, rows)| frame(minute, &rows)));
-                    Log::replace(&day_path(dir.path(), day, coarser), frames)?;
-                    None
-                }
+    fn expire_part(&self, inner: &mut Inner, part: Part, now_s: u64) -> Result<(), StoreError> {
+        if !is_old(part, part.resolution, now_s) {
+            return Ok(());
+        }
+        inner.change(&self.database, |connection| {
+            // A part past every age is dropped unread, since it may be unreadable.
+            let is_dropped = is_old(part, Resolution::Hour, now_s);
+            if let Some(coarser) = part.resolution.coarser().filter(|_| !is_dropped) {
+                roll_up(connection, part, coarser)?;
             }
-        };
-        let file = DayFile { resolution: coarser, opened: std::sync::Mutex::new(rolled) };
-        self.days.insert(day, file);
-        if let Some(dir) = dir {
-            std::fs::remove_file(day_path(dir.path(), day, finer))?;
-        }
-        Ok(())
-    }
-
-    fn drop_day(&mut self, dir: Option<&Directory>, day: u64) -> Result<(), StoreError> {
-        let Some(file) = self.days.remove(&day) else { return Ok(()) };
-        if let Some(dir) = dir {
-            std::fs::remove_file(day_path(dir.path(), day, file.resolution))?;
-            sync_dir(dir.path())?;
-        }
-        Ok(())
+            points::delete(connection, part)
+        })
     }
 }
 
-fn in_memory(parts: impl Iterator<Item = io::Result<Part>>) -> io::Result<Day> {
-    let mut day = Day::in_memory();
-    for part in parts {
-        day.append(&[part?])?;
+fn is_old(part: Part, resolution: Resolution, now_s: u64) -> bool {
+    let end_s = part.day.saturating_add(1).saturating_mul(DAY_S);
+    end_s.saturating_add(resolution.kept_s()) <= now_s
+}
+
+/// One period after the other: a day of all periods may not fit into memory.
+fn roll_up(connection: &Connection, part: Part, coarser: Resolution) -> rusqlite::Result<()> {
+    for start in (0..MINUTES_OF_DAY).step_by(usize::from(coarser.period_minutes())) {
+        let minutes = start..start + coarser.period_minutes();
+        let mut entities = Entities::new();
+        points::read::<rusqlite::Error>(
+            connection,
+            part,
+            minutes,
+            |_| true,
+            |_, row| {
+                let cells = entities.entry(row.entity).or_default();
+                row.cells.iter().for_each(|(column, summary)| add(cells, *column, summary));
+                Ok(())
+            },
+        )?;
+        points::put(connection, (part.day, coarser), start, &rows_of(entities))?;
     }
-    Ok(day)
-}
-
-/// The day's rows by coarser periods, in parts that fit into a frame.
-fn coarser_parts(day: &Day, coarser: Resolution) -> impl Iterator<Item = io::Result<Part>> {
-    let periods = (0..MINUTES_OF_DAY).step_by(usize::from(coarser.period_minutes()));
-    periods.flat_map(move |minute| match rows_of_period(day, minute, coarser) {
-        Ok(rows) => {
-            let parts = rows.chunks(ROWS_PER_FRAME);
-            parts.map(|rows| Ok((minute, rows.to_vec()))).collect()
-        }
-        Err(error) => vec![Err(error)],
-    })
-}
-
-/// All rows of one coarser period, taken together.
-fn rows_of_period(day: &Day, minute: u16, coarser: Resolution) -> io::Result<Vec<Row>> {
-    let mut entities = Entities::new();
-    let minutes = minute..minute + coarser.period_minutes();
-    day.read_minutes(minutes, |_, row| {
-        let cells = entities.entry(row.entity).or_default();
-        for (column, summary) in row.cells {
-            add(cells, column, &summary);
-        }
-    })?;
-    Ok(rows_of(entities))
+    Ok(())
 }

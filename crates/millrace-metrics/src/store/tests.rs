@@ -1,15 +1,15 @@
+mod copies;
 mod expiry;
 mod minutes;
-mod parts;
-mod pinned;
 mod removed;
+mod snapshots;
 
 use std::ops::Range;
 
-use super::files::{day_path, find_days};
 use super::*;
-use crate::day::{DAY_S, Resolution};
-use crate::{MINUTES_KEPT_S, Statistic};
+use crate::database;
+use crate::resolution::DAY_S;
+use crate::{HOURS_KEPT_S, MINUTES_KEPT_S, Statistic};
 
 /// A midnight.
 const START_S: u64 = 20_000 * DAY_S;
@@ -122,58 +122,143 @@ fn periods_begin_at_their_origin_and_none_before_the_first() {
     assert_eq!(sums(&store, "a", 0..0, 60), []);
 }
 
-#[test]
-fn a_sync_leaves_nothing_behind_and_more_may_be_stored_after_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("below").join("metrics");
-    let store = MetricStore::open(Some(&path), at(START_S)).unwrap();
-    let is_dirty = || {
-        let mut inner = store.inner_mut();
-        let catalog = inner.catalog.log().take_dirty().is_some();
-        let is_dirty = |file: &mut super::files::DayFile| {
-            file.opened.get_mut().unwrap().as_mut().unwrap().log().take_dirty().is_some()
-        };
-        let days = inner.days.values_mut().map(is_dirty).collect::<Vec<_>>();
-        (catalog, days, inner.has_new_file)
+/// Makes the database refuse data points, or take them again.
+fn set_refusal(store: &MetricStore, is_refused: bool) {
+    let statement = match is_refused {
+        true => {
+            "CREATE TRIGGER refusal BEFORE INSERT ON points WHEN new.day > 20000 OR new.minute < 999 \
+             BEGIN SELECT raise(ABORT, 'refused'); END"
+        }
+        false => "DROP TRIGGER refusal",
     };
-    record_days(&store).unwrap();
-    // A power loss before the next sync leaves no value without its name.
-    assert_eq!(is_dirty(), (false, vec![true, true], true));
-    record_days(&store).unwrap();
-
-    store.sync().unwrap();
-    assert_eq!(is_dirty(), (false, vec![false, false], false));
-    record_days(&store).unwrap();
-    assert_eq!(is_dirty(), (false, vec![true, true], false), "the series are known");
-    let files = std::fs::read_dir(&path).unwrap().map(|file| file.unwrap().metadata().unwrap());
-    assert_eq!(store.disk_bytes(), files.map(|file| file.len()).sum::<u64>());
+    store.inner_mut().writer.connection().execute_batch(statement).unwrap();
 }
 
 #[test]
-fn what_is_no_file_of_metrics_is_set_aside_and_costs_no_more_than_its_day() {
+fn what_is_no_database_is_set_aside_and_another_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = database::path_in(dir.path());
+
+    for number in 1..=2 {
+        std::fs::write(&path, format!("something else {number}").repeat(99)).unwrap();
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+        record_days(&store).unwrap();
+        store.sync().unwrap();
+        let kept = path.with_extension(format!("db.damaged-{number}"));
+        assert!(std::fs::read_to_string(kept).unwrap().starts_with("something else"));
+        drop(store);
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+        assert_eq!(sums(&store, "a", START_S..START_S + DAY_S, DAY_S), [(START_S, 4.0)]);
+    }
+}
+
+#[test]
+fn a_database_whose_names_cannot_be_read_is_set_aside() {
+    for damage in [
+        "UPDATE series SET unit = 4711",
+        "UPDATE series SET metric = x'ff'",
+        "UPDATE entities SET dimensions = x'ff'",
+        "UPDATE series SET number = 1 << 40",
+        "UPDATE state SET value = 'many'",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+        record_days(&store).unwrap();
+        store.inner_mut().writer.connection().execute_batch(damage).unwrap();
+        drop(store);
+
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+
+        assert!(dir.path().join("history.db.damaged-1").exists(), "{damage}");
+        assert_eq!(store.list(&entity("a").scope, &ListFilter::default(), at(0)), []);
+        record_days(&store).unwrap();
+    }
+}
+
+#[test]
+fn days_beyond_all_reason_are_read_and_looked_at_without_overflow() {
     let dir = tempfile::tempdir().unwrap();
     let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
     record_days(&store).unwrap();
-    store.sync().unwrap();
+    let days =
+        "UPDATE series SET last_day = -1; UPDATE points SET day = ~(1 << 63) WHERE day > 20000";
+    store.inner_mut().writer.connection().execute_batch(days).unwrap();
     drop(store);
-    let path = day_path(dir.path(), START_S / DAY_S, Resolution::Minute);
-    let days = |store: &MetricStore| -> Vec<u64> {
-        let sums = sums(store, "a", START_S..START_S + 2 * DAY_S, DAY_S);
-        sums.iter().map(|(time_s, _)| (time_s - START_S) / DAY_S).collect()
-    };
-    let foreign = [&b"something else"[..], b"and another", b"MRMETRC2 of a later version"];
 
-    for (number, foreign) in foreign.iter().enumerate() {
-        std::fs::write(&path, foreign).unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    store.expire(at(START_S + 2 * DAY_S + HOURS_KEPT_S)).unwrap();
+    record_days(&store).unwrap();
+    assert_eq!(sums(&store, "a", START_S..START_S + 2 * DAY_S, DAY_S), []);
+}
+
+#[test]
+fn damage_of_any_page_neither_panics_nor_keeps_the_store_from_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = database::path_in(dir.path());
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    (0..300).for_each(|number| record(&store, &number.to_string(), START_S + number * 60, 1.0));
+    drop(store);
+    let sound = std::fs::read(&path).unwrap();
+    let pages = sound.len() / 4_096;
+    assert!(pages > 10, "{pages}");
+
+    for (page, byte) in (0..pages).flat_map(|page| [(page, 0xff), (page, 0x00)]) {
+        for file in std::fs::read_dir(dir.path()).unwrap() {
+            std::fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        let mut damaged = sound.clone();
+        damaged[page * 4_096..][..4_096].fill(byte);
+        std::fs::write(&path, damaged).unwrap();
         let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
-        assert_eq!(days(&store), [1], "it is not served");
-        record_days(&store).unwrap();
-        let kept = path.with_extension(format!("log.foreign-{}", number + 1));
-        assert_eq!(std::fs::read(kept).unwrap(), *foreign, "nor appended to");
-        drop(store);
-        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
-        assert_eq!(days(&store), [0, 1], "the day has a file again");
+        // Damage outside the names is found by what needs the page, and reported.
+        let entity = entity("7");
+        let summary = Summary::of(1.0);
+        let (metric, unit, time_s) = ("Sales", Unit::Count, START_S);
+        let _ = store.record(&[Record { entity: &entity, metric, unit, time_s, summary }]);
+        let periods = Periods { origin_s: 0, period_s: 60 };
+        let _ = store.points(&[sales(&entity, START_S..START_S + DAY_S, periods)], at(START_S));
+        let _ = store.expire(at(START_S + 2 * DAY_S + MINUTES_KEPT_S));
     }
+}
+
+#[test]
+fn a_database_that_is_lost_begins_again_whatever_is_left_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = database::path_in(dir.path());
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record_days(&store).unwrap();
+    let wal = dir.path().join("history.db-wal");
+    let left = std::fs::read(&wal).unwrap();
+    drop(store);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&wal, left).unwrap();
+
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+
+    let all = START_S..START_S + 2 * DAY_S;
+    assert_eq!(sums(&store, "a", all.clone(), DAY_S), []);
+    record_days(&store).unwrap();
+    drop(store);
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    assert_eq!(sums(&store, "a", all, DAY_S), [(START_S, 4.0), (START_S + DAY_S, 2.0)]);
+}
+
+#[test]
+fn a_database_of_a_later_version_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record_days(&store).unwrap();
+    store.inner_mut().writer.connection().execute_batch("PRAGMA user_version = 99").unwrap();
+    drop(store);
+
+    let opened = MetricStore::open(Some(dir.path()), at(START_S));
+    let error = opened.err().unwrap().to_string();
+    assert!(error.contains("later version"), "{error}");
+    let connection = rusqlite::Connection::open(database::path_in(dir.path())).unwrap();
+    connection.execute_batch("PRAGMA user_version = 1").unwrap();
+    drop(connection);
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    assert_eq!(sums(&store, "a", START_S..START_S + DAY_S, DAY_S), [(START_S, 4.0)]);
 }
 
 #[test]
@@ -266,42 +351,58 @@ fn values_of_several_minutes_and_days_come_back() {
 fn a_failure_on_the_second_day_leaves_nothing_on_the_first() {
     let dir = tempfile::tempdir().unwrap();
     let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
-    record(&store, "a", START_S + 60, 1.0);
-    // Cannot be opened as a file.
-    let blocked = day_path(dir.path(), START_S / DAY_S + 1, Resolution::Minute);
-    std::fs::create_dir(&blocked).unwrap();
+    let late = |minute: u64| START_S + minute * 60;
+    let entity = entity("a");
+    let put = |times: &[u64]| {
+        let record = |time_s: &u64| Record {
+            entity: &entity,
+            metric: "Sales",
+            unit: Unit::Count,
+            time_s: *time_s,
+            summary: Summary::of(2.0),
+        };
+        store.record(&times.iter().map(record).collect::<Vec<_>>())
+    };
     let all = START_S..START_S + 2 * DAY_S;
 
-    assert!(matches!(record_days(&store), Err(StoreError::Io(_))));
-    assert_eq!(sums(&store, "a", all.clone(), 60), [(START_S + 60, 1.0)]);
-    std::fs::remove_dir(&blocked).unwrap();
-    record_days(&store).unwrap();
+    set_refusal(&store, true);
+    assert!(matches!(put(&[late(1_000), late(1_500)]), Err(StoreError::Io(_))));
+    assert_eq!(sums(&store, "a", all.clone(), 60), []);
+    put(&[late(1_000)]).unwrap();
+    set_refusal(&store, false);
+    put(&[late(1_000), late(1_500)]).unwrap();
     store.sync().unwrap();
     drop(store);
 
     let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
-    let expected = [(START_S + 60, 3.0), (START_S + 180, 2.0), (START_S + DAY_S, 2.0)];
-    assert_eq!(sums(&store, "a", all, 60), expected);
+    assert_eq!(sums(&store, "a", all, 60), [(late(1_000), 4.0), (late(1_500), 2.0)]);
 }
 
 #[test]
-fn a_crash_leaves_all_or_none_of_a_days_minutes() {
+fn a_crash_leaves_all_or_none_of_a_request() {
     let dir = tempfile::tempdir().unwrap();
     let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
     record(&store, "a", START_S + 60, 1.0);
-    let path = day_path(dir.path(), START_S / DAY_S, Resolution::Minute);
-    let before = std::fs::metadata(&path).unwrap().len();
+    let path = database::path_in(dir.path());
+    let wal = dir.path().join("history.db-wal");
+    let before = std::fs::metadata(&wal).unwrap().len();
     record_days(&store).unwrap();
-    drop(store);
-    let bytes = std::fs::read(&path).unwrap();
+    let (main, wal) = (std::fs::read(&path).unwrap(), std::fs::read(&wal).unwrap());
 
-    for end in before..=bytes.len() as u64 {
-        std::fs::write(&path, &bytes[..end as usize]).unwrap();
-        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
-        let found = sums(&store, "a", START_S..START_S + DAY_S, 60);
-        match end == bytes.len() as u64 {
-            true => assert_eq!(found, [(START_S + 60, 3.0), (START_S + 180, 2.0)]),
+    let crashed = tempfile::tempdir().unwrap();
+    for end in (before..=wal.len() as u64).step_by(512).chain([wal.len() as u64]) {
+        std::fs::write(database::path_in(crashed.path()), &main).unwrap();
+        std::fs::write(crashed.path().join("history.db-wal"), &wal[..end as usize]).unwrap();
+        let store = MetricStore::open(Some(crashed.path()), at(START_S)).unwrap();
+        let found = sums(&store, "a", START_S..START_S + 2 * DAY_S, 60);
+        let all = [(START_S + 60, 3.0), (START_S + 180, 2.0), (START_S + DAY_S, 2.0)];
+        match end == wal.len() as u64 {
+            true => assert_eq!(found, all),
             false => assert_eq!(found, [(START_S + 60, 1.0)], "cut at {end}"),
+        }
+        drop(store);
+        for file in std::fs::read_dir(crashed.path()).unwrap() {
+            std::fs::remove_file(file.unwrap().path()).unwrap();
         }
     }
 }

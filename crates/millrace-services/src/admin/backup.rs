@@ -1,8 +1,8 @@
 //! `POST /_millrace/backup`: a copy of all data while the server goes on, as a tar archive.
 //!
 //! ```text
-//! metrics/catalog.log, metrics/20614-1m.log, …
-//! tables/tables.db                                  a copy made for this
+//! metrics/history.db                                a copy made for this
+//! tables/tables.db                                  another
 //! journal/0000001a.idx, journal/0000001a.seg, …     oldest first, the last without a sidecar
 //! end.json                                          {"segments": 2, "tail": [27, 4711]}
 //! ```
@@ -19,7 +19,6 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use millrace_broker::{Pinned, Shards};
-use millrace_metrics::PinnedFile;
 use millrace_tables::Tables;
 use millrace_wire::{ApiError, BodyStream, Response};
 use serde_json::json;
@@ -47,7 +46,7 @@ pub(super) struct Backups {
 
 /// What one copy is made of.
 struct Contents {
-    metrics: Vec<PinnedFile>,
+    metrics: Option<File>,
     tables: Option<File>,
     journal: Pinned,
 }
@@ -147,7 +146,7 @@ impl Write for Pieces {
     }
 }
 
-/// The tables come first, and the journal holds what they need until it is pinned, too.
+/// The tables are copied before the journal is pinned; until then the journal keeps what they need.
 fn pin(
     shards: &Arc<Shards>,
     monitor: &Monitor,
@@ -158,12 +157,13 @@ fn pin(
         let text = "This server keeps its data in memory: there is nothing to copy.";
         return Err(ApiError::invalid_parameter_value(text));
     }
-    let copied = tables.map(|tables| {
+    let is_wanted = || {
         let shards = shards.clone();
-        tables.copy(move || !shards.is_draining())
-    });
+        move || !shards.is_draining()
+    };
+    let metrics = monitor.store().copy(is_wanted()).map_err(|error| failed(&error))?;
+    let copied = tables.map(|tables| tables.copy(is_wanted()));
     let copied = copied.transpose().map_err(|error| failed(&error))?;
-    let metrics = monitor.pin().map_err(|error| failed(&error))?;
     let journal = home.log().pin().ok_or_else(|| failed(&"the journal cannot be copied"))?;
     Ok(Contents { metrics, tables: copied.map(|copy| copy.file), journal })
 }
@@ -186,13 +186,10 @@ fn send(contents: Contents, sender: mpsc::Sender<Vec<u8>>, shards: Arc<Shards>) 
 fn write_archive(contents: Contents, out: &mut impl Write) -> io::Result<()> {
     let Contents { metrics, tables, journal } = contents;
     let mut archive = Builder::new(out);
-    for PinnedFile { name, bytes, file } in metrics {
-        // A torn end may have been cut off since.
-        let whole = file.chain(io::repeat(0)).take(bytes);
-        append(&mut archive, &format!("metrics/{name}"), bytes, whole)?;
-    }
-    if let Some(file) = tables {
-        append(&mut archive, "tables/tables.db", file.metadata()?.len(), file)?;
+    for (name, file) in [("metrics/history.db", metrics), ("tables/tables.db", tables)] {
+        if let Some(file) = file {
+            append(&mut archive, name, file.metadata()?.len(), file)?;
+        }
     }
     let (segments, tail) = (journal.segments(), journal.tail());
     journal.copy(&mut |name, bytes, reader| {

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use millrace_broker::{QueueTotals, Shards, SharedQueue, Ticket};
 use millrace_core::Timestamp;
 use millrace_metrics::alarm::{Owed, State};
-use millrace_metrics::{Interrupt, MetricStore, PinnedFile, StoreError};
+use millrace_metrics::{Interrupt, MetricStore, StoreError};
 use millrace_wire::ApiError;
 use tokio::sync::oneshot;
 
@@ -161,11 +161,6 @@ impl Monitor {
     /// The store, for those who may wait for the disk.
     pub fn store(&self) -> &Arc<MetricStore> {
         &self.shared.store
-    }
-
-    /// All files of metrics, to be copied; none of what is in memory. Blocks on the disk.
-    pub(crate) fn pin(&self) -> std::io::Result<Vec<PinnedFile>> {
-        self.store().pin()
     }
 
     /// How many alarms are in each state; a moment ago, while they are being changed.

@@ -16,6 +16,7 @@ const JOBS_PER_SYNC: usize = 64;
 const TIME_PER_SYNC: Duration = Duration::from_millis(100);
 /// How often old data points are looked for.
 const EXPIRE_MS: u64 = 3_600_000;
+const MINUTE_MS: u64 = millrace_metrics::BASE_PERIOD_S * 1_000;
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -93,8 +94,9 @@ impl Writer {
         if now < self.next_tick {
             return;
         }
-        // Also if a bug ends what follows.
-        self.next_tick = now.plus_seconds(millrace_metrics::BASE_PERIOD_S);
+        // Also if what follows fails: minutes that cannot be written end on time.
+        let begun_ms = now.0 % MINUTE_MS;
+        self.next_tick = now.plus_millis(MINUTE_MS - begun_ms);
         let _ = caught("the end of a minute", || self.close_minute(now));
         Rounds::begin(&self.shared, now);
         if now >= self.next_expiry {

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::catalog::SERIES_MAX;
+use crate::points;
 use crate::{FIVE_MINUTES_KEPT_S, HOURS_KEPT_S, MINUTES_KEPT_S};
 
 #[test]
@@ -32,51 +33,6 @@ fn series_are_forgotten_with_their_last_data_point_and_make_room() {
     let store = MetricStore::open(Some(dir.path()), at(end_s)).unwrap();
     assert_eq!(sums(&store, "new", end_s - DAY_S..end_s + 60, 2 * DAY_S).len(), 1);
     assert_eq!(sums(&store, "1", START_S..end_s + 60, 500 * DAY_S), [(START_S, 3.0)]);
-}
-
-#[test]
-fn a_crash_while_rolling_up_leaves_one_file_of_the_day() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
-    record(&store, "a", START_S, 7.0);
-    store.sync().unwrap();
-    let finer = dir.path().join("20000-1m.log");
-    let copy = std::fs::read(&finer).unwrap();
-    store.expire(at(START_S + DAY_S + MINUTES_KEPT_S)).unwrap();
-    assert!(!finer.exists());
-    std::fs::write(&finer, copy).unwrap();
-    drop(store);
-
-    let store = MetricStore::open(Some(dir.path()), at(START_S + DAY_S + MINUTES_KEPT_S)).unwrap();
-
-    assert_eq!(sums(&store, "a", START_S..START_S + DAY_S, 300), [(START_S, 7.0)]);
-    assert!(!finer.exists());
-}
-
-#[test]
-fn of_two_files_of_a_day_the_coarser_stays_and_what_is_no_day_is_left_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: String| dir.path().join(name);
-    for day in 1..=9 {
-        std::fs::write(path(format!("{day}-1m.log")), b"").unwrap();
-        std::fs::write(path(format!("{day}-1h.log")), b"").unwrap();
-    }
-    let others = [
-        "10-1m.new",
-        "11-2m.log",
-        "x-1m.log",
-        "alarms.log",
-        "12-1m",
-        "13.log",
-        "4294967296-1m.log",
-    ];
-    others.iter().for_each(|name| std::fs::write(path((*name).to_owned()), b"").unwrap());
-
-    let days = find_days(dir.path()).unwrap();
-    let found = days.iter().map(|(day, file)| (*day, file.resolution)).collect::<Vec<_>>();
-    assert_eq!(found, (1..=9).map(|day| (day, Resolution::Hour)).collect::<Vec<_>>());
-    assert!((1..=9).all(|day| !path(format!("{day}-1m.log")).exists()));
-    assert!(others.iter().all(|name| path((*name).to_owned()).exists()));
 }
 
 #[test]
@@ -125,9 +81,8 @@ fn data_points_are_dropped_after_455_days() {
         assert_eq!(sums(&store, "a", all.clone(), 3_600), [(START_S + 3_600, 7.0)]);
         store.expire(at(START_S + DAY_S + HOURS_KEPT_S)).unwrap();
         assert_eq!(sums(&store, "a", all, 3_600), []);
-        let files = path.into_iter().flat_map(|path| std::fs::read_dir(path).unwrap());
-        let names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
-        assert!(names.iter().all(|name| name == "catalog.log"), "{names:?}");
+        let mut inner = store.inner_mut();
+        assert_eq!(points::days(inner.writer.connection()).unwrap(), None, "they take no room");
     }
 }
 
@@ -169,25 +124,57 @@ proptest! {
     }
 }
 #[test]
-fn a_day_that_cannot_be_read_keeps_no_other_from_being_rolled_up() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+fn a_day_that_cannot_be_rolled_up_keeps_no_other_from_it() {
+    let store = MetricStore::open(None, at(START_S)).unwrap();
     for day in 0..3 {
         record(&store, "a", START_S + day * DAY_S, 1.0);
     }
-    store.sync().unwrap();
-    drop(store);
-    let path = |day: u64, resolution| day_path(dir.path(), START_S / DAY_S + day, resolution);
-    let damaged = path(1, Resolution::Minute);
-    std::fs::remove_file(&damaged).unwrap();
-    std::os::unix::fs::symlink(&damaged, &damaged).unwrap();
-    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    let statement = "CREATE TRIGGER refusal BEFORE INSERT ON points WHEN new.day = 20001 \
+                     BEGIN SELECT raise(ABORT, 'refused'); END";
+    store.inner_mut().writer.connection().execute_batch(statement).unwrap();
+    let all = START_S..START_S + 3 * DAY_S;
+    let days = |period_s| -> Vec<u64> {
+        let found = sums(&store, "a", all.clone(), period_s);
+        found.iter().map(|(time_s, _)| (time_s - START_S) / DAY_S).collect()
+    };
 
     let expired = store.expire(at(START_S + 3 * DAY_S + MINUTES_KEPT_S));
-    assert!(expired.unwrap_err().to_string().contains("-1m.log"), "it is told");
-    let rolled_up = [0, 1, 2].map(|day| path(day, Resolution::FiveMinutes).exists());
-    assert_eq!(rolled_up, [true, false, true]);
+    assert!(expired.unwrap_err().to_string().contains("refused"));
+    assert_eq!((days(60), days(300)), (vec![1], vec![0, 1, 2]));
     // It goes with its time, or it would stay for ever.
     store.expire(at(START_S + 2 * DAY_S + HOURS_KEPT_S)).unwrap();
-    assert!(!damaged.is_symlink() && path(2, Resolution::Hour).exists());
+    assert_eq!(days(3_600), [2]);
+}
+
+#[test]
+fn values_of_a_day_that_is_rolled_up_are_left_out() {
+    let store = MetricStore::open(None, at(START_S)).unwrap();
+    record(&store, "a", START_S, 1.0);
+    store.expire(at(START_S + DAY_S + MINUTES_KEPT_S)).unwrap();
+
+    record(&store, "a", START_S, 2.0);
+    record(&store, "a", START_S + DAY_S, 4.0);
+
+    let found = sums(&store, "a", START_S..START_S + 2 * DAY_S, DAY_S);
+    assert_eq!(found, [(START_S, 1.0), (START_S + DAY_S, 4.0)]);
+}
+
+#[test]
+fn a_file_that_is_mostly_free_becomes_smaller() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    let fill = "WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 999) \
+                INSERT INTO points SELECT 20000, 1, n, 0, 0, zeroblob(40000) FROM n";
+    store.inner_mut().writer.connection().execute_batch(fill).unwrap();
+    let bytes = || {
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        store.inner_mut().writer.connection().query_row(checkpoint, [], |_| Ok(())).unwrap();
+        store.disk_bytes()
+    };
+    let before = bytes();
+
+    store.clear(at(START_S)).unwrap();
+
+    let after = bytes();
+    assert!(before > 40_000_000 && after < before / 2, "{before} bytes, then {after}");
 }

@@ -113,22 +113,19 @@ fn a_minute_of_many_entities_is_in_parts_before_and_after_it_is_rolled_up() {
     store.sync().unwrap();
     drop(store);
 
-    for (name, rolled_up_s) in [("1m", 0), ("5m", START_S + DAY_S + MINUTES_KEPT_S)] {
+    for expired_s in [0, START_S + DAY_S + MINUTES_KEPT_S] {
         let store = MetricStore::open(Some(dir.path()), at(START_S + 60)).unwrap();
-        store.expire(at(rolled_up_s)).unwrap();
-        drop(store);
-        let path = dir.path().join(format!("{}-{name}.log", START_S / DAY_S));
-        let sound = std::fs::read(&path).unwrap();
-        let mut damaged = sound.clone();
-        damaged[100] ^= 1;
-        std::fs::write(&path, damaged).unwrap();
-
-        let store = MetricStore::open(Some(dir.path()), at(START_S + 60)).unwrap();
+        store.expire(at(expired_s)).unwrap();
+        let connection = |statement: &str| {
+            store.inner_mut().writer.connection().execute_batch(statement).unwrap();
+        };
         let found = |number: u32| sums(&store, &number.to_string(), START_S..START_S + 300, 300);
-        assert_eq!(found(0), [], "it is in the damaged part");
-        assert_eq!(found(count - 1), [(START_S, f64::from(count - 1))]);
-        drop(store);
-        std::fs::write(&path, sound).unwrap();
+        let last = (START_S, f64::from(count - 1));
+        connection("CREATE TEMP TABLE sound AS SELECT * FROM points WHERE part = 0");
+        connection("UPDATE points SET rows = zeroblob(length(rows)) WHERE part = 0");
+        assert_eq!((found(0), found(count - 1)), (vec![], vec![last]), "one part is damaged");
+        connection("REPLACE INTO points SELECT * FROM sound");
+        assert_eq!((found(0), found(count - 1)), (vec![(START_S, 0.0)], vec![last]));
     }
 }
 
@@ -165,9 +162,7 @@ fn minutes_that_could_not_be_written_are_seen_and_written_later() {
     let tally = Arc::new(Tally(Mutex::new(0.0)));
     let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
     store.set_source(tally.clone(), at(START_S));
-    // Cannot be opened as a file.
-    let blocked = day_path(dir.path(), START_S / DAY_S, Resolution::Minute);
-    std::fs::create_dir(&blocked).unwrap();
+    set_refusal(&store, true);
     let close = |minute: u64| {
         *tally.0.lock().unwrap() = minute as f64;
         store.close_minute(at(START_S + minute * 60))
@@ -184,7 +179,7 @@ fn minutes_that_could_not_be_written_are_seen_and_written_later() {
         assert!(matches!(close(minute), Err(StoreError::Io(_))));
     }
     assert_eq!(found(), minutes(11, 70), "an hour of them");
-    std::fs::remove_dir(&blocked).unwrap();
+    set_refusal(&store, false);
     assert_eq!(close(71).unwrap(), at(START_S + 72 * 60));
     assert!(store.inner().unwritten.is_empty());
     assert_eq!(found(), minutes(11, 71));
@@ -237,8 +232,7 @@ fn nothing_is_written_after_a_failed_sync_and_the_last_hour_can_be_read() {
     record(&store, "a", START_S, 1.0);
     let tally = Arc::new(Tally(Mutex::new(2.0)));
     store.set_source(tally.clone(), at(START_S));
-    let path = day_path(dir.path(), START_S / DAY_S, Resolution::Minute);
-    let bytes = std::fs::metadata(&path).unwrap().len();
+    let bytes = store.disk_bytes();
     store.is_poisoned.store(true, Ordering::Relaxed);
 
     for minute in 1..=70 {
@@ -247,7 +241,7 @@ fn nothing_is_written_after_a_failed_sync_and_the_last_hour_can_be_read() {
         *tally.0.lock().unwrap() = 2.0;
     }
     assert!(matches!(record_days(&store), Err(StoreError::Poisoned)));
-    assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes);
+    assert_eq!(store.disk_bytes(), bytes);
     let kept = sums(&store, "a", START_S + 60..START_S + 70 * 60, 60);
     assert_eq!(kept.len(), 60);
     assert!(kept.iter().all(|(_, sum)| *sum == 2.0));

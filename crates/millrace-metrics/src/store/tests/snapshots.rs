@@ -1,12 +1,12 @@
-//! Reads that are done part by part, what is written between two parts, and what ends them.
+//! Reads of a snapshot, what is written meanwhile, and what ends them.
 
 use std::sync::Mutex;
 
 use super::*;
 use crate::Value;
 
-/// A day of a hundred series, a value of each a minute: some parts to read.
-fn store_of_parts() -> MetricStore {
+/// A day of a hundred series, a value of each a minute.
+fn store_of_a_day() -> MetricStore {
     let store = MetricStore::open(None, at(START_S)).unwrap();
     let entities: Vec<Entity> = (0..100).map(|number| entity(&number.to_string())).collect();
     for minute in 0..1_000 {
@@ -23,47 +23,29 @@ fn store_of_parts() -> MetricStore {
 }
 
 #[test]
-fn what_is_written_between_two_parts_is_found_once() {
-    let store = store_of_parts();
-    let (known, new) = (entity("7"), entity("new"));
-    let periods = Periods { origin_s: 0, period_s: DAY_S };
-    let range_s = START_S..START_S + DAY_S;
-    let queries = [sales(&known, range_s.clone(), periods), sales(&new, range_s.clone(), periods)];
-    let mut reading = Reading::of(&queries, usize::MAX);
-    let mut parts = 0;
+fn what_is_written_or_rolled_up_meanwhile_is_not_in_a_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    (0..10).for_each(|minute| record(&store, "a", START_S + minute * 60, 1.0));
+    let entity = entity("a");
+    let periods = Periods { origin_s: 0, period_s: 60 };
+    let queries = [sales(&entity, START_S..START_S + DAY_S, periods)];
+    let snapshot = store.database.snapshot().unwrap();
+    let reading = Reading::begin(&store.inner(), &queries, usize::MAX);
 
-    while reading.read_part(&store.inner(), None).unwrap() == Progress::Part {
-        // Nobody waits for the reader meanwhile.
-        record(&store, "7", START_S + 60, 100.0);
-        record(&store, "new", START_S, 1.0);
-        parts += 1;
-    }
-
-    assert!(parts > 2, "{parts}");
-    let found = reading.into_found();
-    let sums = found.iter().map(|found| found.values().map(|s| s.sum).sum::<f64>());
-    assert_eq!(sums.collect::<Vec<_>>(), [1_000.0 + 100.0 * f64::from(parts), f64::from(parts)]);
-}
-
-#[test]
-fn a_day_that_is_rolled_up_between_two_parts_is_read_anew() {
-    let store = store_of_parts();
-    let known = entity("7");
-    let periods = Periods { origin_s: 0, period_s: 300 };
-    let queries = [sales(&known, START_S..START_S + DAY_S, periods)];
-    let mut reading = Reading::of(&queries, usize::MAX);
-
-    assert_eq!(reading.read_part(&store.inner(), None).unwrap(), Progress::Part);
+    record(&store, "a", START_S, 100.0);
     store.expire(at(START_S + DAY_S + MINUTES_KEPT_S)).unwrap();
-    while reading.read_part(&store.inner(), None).unwrap() == Progress::Part {}
+    let found = reading.read(snapshot.connection(), &Interrupt::default()).unwrap().remove(0);
+    snapshot.end();
 
-    let found = reading.into_found().remove(0);
-    assert_eq!((found.len(), found.values().map(|s| s.sum).sum::<f64>()), (200, 1_000.0));
+    assert_eq!((found.len(), found.values().map(|s| s.sum).sum::<f64>()), (10, 10.0));
+    let now = sums(&store, "a", START_S..START_S + DAY_S, 300);
+    assert_eq!(now, [(START_S, 105.0), (START_S + 300, 5.0)]);
 }
 
 #[test]
 fn a_read_ends_once_it_is_interrupted() {
-    let store = store_of_parts();
+    let store = store_of_a_day();
     let known = entity("7");
     let periods = Periods { origin_s: 0, period_s: 60 };
     let query = sales(&known, START_S..START_S + DAY_S, periods);
@@ -133,7 +115,7 @@ fn series_that_are_removed_or_cleared_are_gone_for_good() {
     store.clear(at(START_S + 90)).unwrap();
     assert_eq!((found(&store), store.scopes().len()), ([0, 0], 0));
     assert_eq!(*source.0.lock().unwrap(), 1, "what was gathered is gone, too");
-    assert!(!day_path(dir.path(), START_S / DAY_S, Resolution::Minute).exists());
+    assert_eq!(crate::points::days(store.inner_mut().writer.connection()).unwrap(), None);
     drop(store);
     let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
     assert_eq!(found(&store), [0, 0]);
