@@ -39,7 +39,7 @@ impl Sns {
         };
         let message = Draft::of(&input).checked(topic.is_fifo(), &snapshot.settings)?;
         let source = Source { origin: &self.endpoint, trace_header: "" };
-        let (_, ticket) = self.accept(source, &topic, &snapshot, &[message])?;
+        let (_, ticket) = self.accept(source, &topic, &snapshot, &[message]).await?;
         self.topics.committed(ticket).await
     }
 }

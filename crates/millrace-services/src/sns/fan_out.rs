@@ -59,7 +59,12 @@ pub(super) struct Publication<'a> {
     pub sequence: Option<u64>,
     pub at_ms: u64,
     pub message: &'a Message<'a>,
+    /// Signatures that were made before, by variant of the text.
+    pub signatures: Signatures,
 }
+
+/// By variant of a message's text.
+pub(super) type Signatures = [Option<String>; Protocol::ALL.len()];
 
 /// The request that published messages.
 #[derive(Clone, Copy)]
@@ -106,6 +111,36 @@ impl FanOut {
         let ticket = ticket.map_err(error::of_kept)?;
         self.figures.published(publications.len() as u64, filtered_out);
         Ok(ticket)
+    }
+
+    /// Makes the signatures that the subscriptions of a standard topic need, on other threads.
+    pub(super) async fn sign(&self, topic: &Snapshot, publications: &mut [Publication<'_>]) {
+        let Some(signer) = self.signer.as_deref().filter(|it| it.is_ready()) else { return };
+        let needs = |protocol: &Protocol| {
+            let is_it =
+                |it: &&Arc<Subscription>| !it.is_raw() && it.document().protocol == *protocol;
+            topic.subscriptions.iter().any(|it| is_it(&it))
+        };
+        let protocols: Vec<Protocol> = Protocol::ALL.into_iter().filter(needs).collect();
+        let version = topic.settings.signature_version;
+        let mut under_way = Vec::new();
+        for (number, publication) in publications.iter().enumerate() {
+            let mut variants: Vec<usize> = Vec::new();
+            for protocol in &protocols {
+                let variant = publication.message.variant(*protocol);
+                if !variants.contains(&variant) {
+                    variants.push(variant);
+                    let text = notification(topic, publication, *protocol, "", None).to_sign();
+                    under_way.push((number, variant, signer.sign_aside(version, text)));
+                }
+            }
+        }
+        for (number, variant, signature) in under_way {
+            let signature = signature.await;
+            if let Some(publication) = publications.get_mut(number) {
+                publication.signatures[variant] = signature;
+            }
+        }
     }
 
     /// Appends messages to the queues of these subscriptions, or to their dead-letter queues.
@@ -203,6 +238,29 @@ enum Failure {
     TooManyAttributes,
     /// A FIFO queue takes only what a FIFO topic has numbered.
     NoGroup,
+}
+
+/// A message as it is told to subscriptions of a protocol.
+fn notification<'a>(
+    topic: &'a Snapshot,
+    publication: &'a Publication<'a>,
+    protocol: Protocol,
+    origin: &'a str,
+    signer: Option<&'a dyn Sign>,
+) -> Notification<'a> {
+    let message = publication.message;
+    Notification {
+        message_id: &publication.message_id,
+        sequence: publication.sequence,
+        topic: &topic.document.arn,
+        subject: message.subject,
+        message: message.text(protocol),
+        at_ms: publication.at_ms,
+        attributes: &message.attributes,
+        origin,
+        signature: signer.map(|it| (it, topic.settings.signature_version)),
+        signed: publication.signatures[message.variant(protocol)].as_deref(),
+    }
 }
 
 /// The place of a message in a plan.
@@ -441,20 +499,7 @@ impl<'p> Plan<'p> {
         let message = publication.message;
         let Plan { topic, source, fan_out, .. } = *self;
         let signer = fan_out.signer.as_deref().filter(|_| !topic.document.is_fifo);
-        let make = || {
-            Notification {
-                message_id: &publication.message_id,
-                sequence: publication.sequence,
-                topic: &topic.document.arn,
-                subject: message.subject,
-                message: message.text(protocol),
-                at_ms: publication.at_ms,
-                attributes: &message.attributes,
-                origin: source.origin,
-                signature: signer.map(|it| (it, topic.settings.signature_version)),
-            }
-            .envelope()
-        };
+        let make = || notification(topic, publication, protocol, source.origin, signer).envelope();
         self.envelopes[number][message.variant(protocol)].get_or_insert_with(make)
     }
 

@@ -18,7 +18,7 @@ use millrace_broker::{
 use millrace_core::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::fan_out::{ENVELOPE_BYTES, FanOut, Publication, Source, Target};
+use super::fan_out::{ENVELOPE_BYTES, FanOut, Publication, Signatures, Source, Target};
 use super::message::{Message, Texts};
 use super::subscription::{Protocol, Subscription};
 use super::topic::Snapshot;
@@ -328,7 +328,13 @@ impl StoredMessage {
 
     fn publication<'a>(&'a self, message: &'a Message<'a>) -> Publication<'a> {
         let message_id = Cow::Borrowed(&*self.message_id);
-        Publication { message_id, sequence: self.sequence, at_ms: self.at_ms, message }
+        Publication {
+            message_id,
+            sequence: self.sequence,
+            at_ms: self.at_ms,
+            message,
+            signatures: Signatures::default(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use millrace_core::{MessageId, limits};
 use millrace_wire::ApiError;
 use millrace_wire::sns::{Answer, Publish, PublishBatch, PublishBatchEntry, PublishedEntry};
 
-use super::fan_out::{Publication, Source};
+use super::fan_out::{Publication, Signatures, Source};
 use super::message::{Draft, Message, check_size};
 use super::topic::{Snapshot, Topic};
 use super::topic_attributes::MESSAGE_BYTES;
@@ -36,7 +36,7 @@ impl Sns {
         check_size(message.size_bytes, &snapshot.settings)?;
         let (origin, trace_header) = (self.origin(call), trace_header(call));
         let source = source(&origin, trace_header.as_deref());
-        let (published, ticket) = self.accept(source, topic, &snapshot, &[message])?;
+        let (published, ticket) = self.accept(source, topic, &snapshot, &[message]).await?;
         self.topics.committed(ticket).await?;
         let Published { message_id, sequence } =
             published.into_iter().next().ok_or_else(ApiError::internal_failure)?;
@@ -54,7 +54,7 @@ impl Sns {
         let messages = checked_entries(&input.entries, topic.is_fifo(), &snapshot)?;
         let (origin, trace_header) = (self.origin(call), trace_header(call));
         let source = source(&origin, trace_header.as_deref());
-        let (published, ticket) = self.accept(source, topic, &snapshot, &messages)?;
+        let (published, ticket) = self.accept(source, topic, &snapshot, &messages).await?;
         drop(messages);
         self.topics.committed(ticket).await?;
         let successful =
@@ -68,7 +68,7 @@ impl Sns {
 
     /// Takes messages to all subscriptions. What is returned may be told once the ticket is
     /// committed.
-    pub(super) fn accept(
+    pub(super) async fn accept(
         &self,
         source: Source<'_>,
         topic: &Topic,
@@ -81,9 +81,11 @@ impl Sns {
         let at_ms = self.topics.shards().now().0;
         let publication = |message| {
             let message_id = Cow::Owned(new_id());
-            Publication { message_id, sequence: None, at_ms, message }
+            let signatures = Signatures::default();
+            Publication { message_id, sequence: None, at_ms, message, signatures }
         };
-        let publications: Vec<Publication<'_>> = messages.iter().map(publication).collect();
+        let mut publications: Vec<Publication<'_>> = messages.iter().map(publication).collect();
+        self.fan_out.sign(snapshot, &mut publications).await;
         let ticket = self.fan_out.begin(snapshot, source, &publications, Vec::new())?;
         let published = publications.into_iter();
         let published = published
@@ -127,6 +129,7 @@ impl Sns {
                 sequence,
                 at_ms: now.0,
                 message,
+                signatures: Signatures::default(),
             });
             published.push(Published { message_id, sequence });
         }

@@ -1,6 +1,7 @@
 //! Signs notifications with the server's key, and shows its certificate to those who verify them.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use millrace_broker::Shards;
 use millrace_push::BoxFuture;
@@ -8,6 +9,7 @@ use millrace_push::signature::{
     KeptSigner, KeptSignerError, SignatureVersion as KeyVersion, Signer,
 };
 use millrace_wire::{Judgement, Request, Response};
+use tokio::sync::oneshot;
 
 use super::envelope::Sign;
 use super::topic_attributes::SignatureVersion;
@@ -20,8 +22,16 @@ const PATH: [&str; 2] = ["/SimpleNotificationService-", ".pem"];
 /// The key that is kept in the journal.
 pub struct TopicSigner {
     shards: Arc<Shards>,
-    kept: KeptSigner,
+    kept: Arc<KeptSigner>,
     path: OnceLock<String>,
+    threads: OnceLock<Option<Mutex<Sender<Job>>>>,
+}
+
+/// A text that a thread is to sign.
+struct Job {
+    version: KeyVersion,
+    text: Vec<u8>,
+    signature: oneshot::Sender<Option<String>>,
 }
 
 impl TopicSigner {
@@ -31,8 +41,24 @@ impl TopicSigner {
     ///
     /// If what is stored cannot be read.
     pub fn open(shards: Arc<Shards>) -> Result<TopicSigner, KeptSignerError> {
-        let kept = KeptSigner::open(&shards)?;
-        Ok(TopicSigner { shards, kept, path: OnceLock::new() })
+        let kept = Arc::new(KeptSigner::open(&shards)?);
+        Ok(TopicSigner { shards, kept, path: OnceLock::new(), threads: OnceLock::new() })
+    }
+
+    /// The threads that sign, one for each core, started when they are first needed. They end with
+    /// the signer. None if they cannot be started.
+    fn threads(&self) -> Option<&Mutex<Sender<Job>>> {
+        let threads = self.threads.get_or_init(|| {
+            let (jobs, waiting) = channel::<Job>();
+            let waiting = Arc::new(Mutex::new(waiting));
+            for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+                let (waiting, kept) = (waiting.clone(), self.kept.clone());
+                let thread = std::thread::Builder::new().name("sign".to_owned());
+                thread.spawn(move || sign_all(&waiting, &kept)).ok()?;
+            }
+            Some(Mutex::new(jobs))
+        });
+        threads.as_ref()
     }
 
     fn path(&self, signer: &Signer) -> &str {
@@ -54,11 +80,21 @@ impl Sign for TopicSigner {
     }
 
     fn sign(&self, version: SignatureVersion, text: &[u8]) -> Option<String> {
-        let version = match version {
-            SignatureVersion::One => KeyVersion::V1,
-            SignatureVersion::Two => KeyVersion::V2,
-        };
-        self.kept.get()?.sign(version, text).ok()
+        self.kept.get()?.sign(key_version(version), text).ok()
+    }
+
+    fn sign_aside(
+        &self,
+        version: SignatureVersion,
+        text: Vec<u8>,
+    ) -> BoxFuture<'static, Option<String>> {
+        let (sender, receiver) = oneshot::channel();
+        let job = Job { version: key_version(version), text, signature: sender };
+        if let Some(threads) = self.threads() {
+            // Without a thread, no signature comes, and it is made where it is needed.
+            let _ = threads.lock().unwrap_or_else(PoisonError::into_inner).send(job);
+        }
+        Box::pin(async { receiver.await.ok().flatten() })
     }
 
     fn certificate_path(&self) -> &str {
@@ -67,6 +103,24 @@ impl Sign for TopicSigner {
 
     fn certificate_pem(&self) -> Option<&str> {
         self.kept.get().map(Signer::certificate_pem)
+    }
+}
+
+fn key_version(version: SignatureVersion) -> KeyVersion {
+    match version {
+        SignatureVersion::One => KeyVersion::V1,
+        SignatureVersion::Two => KeyVersion::V2,
+    }
+}
+
+fn sign_all(waiting: &Mutex<Receiver<Job>>, kept: &KeptSigner) {
+    loop {
+        let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Job { version, text, signature }) = job else { return };
+        // Whoever has left needs none.
+        if !signature.is_closed() {
+            let _ = signature.send(kept.get().and_then(|it| it.sign(version, &text).ok()));
+        }
     }
 }
 
