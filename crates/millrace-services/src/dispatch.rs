@@ -61,6 +61,8 @@ pub struct Options {
     pub endpoint: String,
     /// Signs notifications of topics.
     pub signer: Signer,
+    /// Those in queues, too, and not only those that go out by HTTP.
+    pub signs_in_queues: bool,
 }
 
 /// What signs notifications; none leaves them unsigned.
@@ -130,6 +132,7 @@ impl Services {
             endpoint: options.endpoint.clone(),
             is_guarded: auth.is_on(),
             signer: options.signer.0.clone(),
+            signs_in_queues: options.signs_in_queues,
         }));
         monitor.publish_to(sns.clone());
         let inflater = Inflater::new(monitor.store().memory_limits().waiting_bytes);

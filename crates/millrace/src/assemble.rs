@@ -331,6 +331,7 @@ fn options_of(config: &Config, access_keys: &AccessKeys, tracer: &Tracer) -> Opt
         console_url: None,
         endpoint: String::new(),
         signer: millrace_services::Signer::default(),
+        signs_in_queues: config.signs_in_queues,
     }
 }
 

@@ -49,6 +49,8 @@ pub(super) struct FanOut {
     pub is_guarded: bool,
     /// None: notifications are not signed.
     pub signer: Option<Arc<dyn Sign>>,
+    /// Those in queues are signed, too, and not only those that go out by HTTP.
+    pub signs_in_queues: bool,
     pub tasks: large::Tasks,
 }
 
@@ -113,6 +115,16 @@ impl FanOut {
         Ok(ticket)
     }
 
+    /// Returns true if notifications of that protocol are signed.
+    fn signs(&self, protocol: Protocol) -> bool {
+        self.signs_in_queues || protocol != Protocol::Sqs
+    }
+
+    /// The place of a protocol's text among those that differ.
+    fn slot(&self, message: &Message<'_>, protocol: Protocol) -> usize {
+        if self.signs_in_queues { message.variant(protocol) } else { protocol as usize }
+    }
+
     /// Makes the signatures that the subscriptions of a standard topic need, on other threads.
     pub(super) async fn sign(&self, topic: &Snapshot, publications: &mut [Publication<'_>]) {
         let Some(signer) = self.signer.as_deref().filter(|it| it.is_ready()) else { return };
@@ -121,16 +133,18 @@ impl FanOut {
                 |it: &&Arc<Subscription>| !it.is_raw() && it.document().protocol == *protocol;
             topic.subscriptions.iter().any(|it| is_it(&it))
         };
-        let protocols: Vec<Protocol> = Protocol::ALL.into_iter().filter(needs).collect();
+        let is_signed = |protocol: &Protocol| self.signs(*protocol);
+        let protocols: Vec<Protocol> =
+            Protocol::ALL.into_iter().filter(is_signed).filter(needs).collect();
         let version = topic.settings.signature_version;
         let mut under_way = Vec::new();
         for (number, publication) in publications.iter().enumerate() {
             let mut variants: Vec<usize> = Vec::new();
             for protocol in &protocols {
-                let variant = publication.message.variant(*protocol);
+                let variant = self.slot(publication.message, *protocol);
                 if !variants.contains(&variant) {
                     variants.push(variant);
-                    let text = notification(topic, publication, *protocol, "", None).to_sign();
+                    let text = notification(topic, publication, *protocol, "").to_sign();
                     under_way.push((number, variant, signer.sign_aside(version, text)));
                 }
             }
@@ -240,13 +254,12 @@ enum Failure {
     NoGroup,
 }
 
-/// A message as it is told to subscriptions of a protocol.
+/// A message as it is told to subscriptions of a protocol, without a signature.
 fn notification<'a>(
     topic: &'a Snapshot,
     publication: &'a Publication<'a>,
     protocol: Protocol,
     origin: &'a str,
-    signer: Option<&'a dyn Sign>,
 ) -> Notification<'a> {
     let message = publication.message;
     Notification {
@@ -258,8 +271,8 @@ fn notification<'a>(
         at_ms: publication.at_ms,
         attributes: &message.attributes,
         origin,
-        signature: signer.map(|it| (it, topic.settings.signature_version)),
-        signed: publication.signatures[message.variant(protocol)].as_deref(),
+        signature: None,
+        signed: None,
     }
 }
 
@@ -499,8 +512,17 @@ impl<'p> Plan<'p> {
         let message = publication.message;
         let Plan { topic, source, fan_out, .. } = *self;
         let signer = fan_out.signer.as_deref().filter(|_| !topic.document.is_fifo);
-        let make = || notification(topic, publication, protocol, source.origin, signer).envelope();
-        self.envelopes[number][message.variant(protocol)].get_or_insert_with(make)
+        let signer = signer.filter(|_| fan_out.signs(protocol));
+        let slot = fan_out.slot(message, protocol);
+        let make = || {
+            Notification {
+                signature: signer.map(|it| (it, topic.settings.signature_version)),
+                signed: publication.signatures[slot].as_deref(),
+                ..notification(topic, publication, protocol, source.origin)
+            }
+            .envelope()
+        };
+        self.envelopes[number][slot].get_or_insert_with(make)
     }
 
     /// Appends what is planned, and the changes.

@@ -76,6 +76,8 @@ pub(crate) struct SnsParts {
     /// Requests are authenticated.
     pub is_guarded: bool,
     pub signer: Option<Arc<dyn Sign>>,
+    /// Notifications in queues are signed, too.
+    pub signs_in_queues: bool,
 }
 
 /// The ways in which a request names its topic.
@@ -122,7 +124,7 @@ static ACTIONS: [Action<Sns>; 21] = [
 
 impl Sns {
     pub(crate) fn new(parts: SnsParts) -> Sns {
-        let SnsParts { shards, push, urls, endpoint, is_guarded, signer } = parts;
+        let SnsParts { shards, push, urls, endpoint, is_guarded, signer, signs_in_queues } = parts;
         let topics = Arc::new(Topics::open(shards));
         let home = topics.home().ok();
         let first = home.as_deref().map(topics::first_sequence);
@@ -131,6 +133,7 @@ impl Sns {
             figures: Arc::default(),
             is_guarded,
             signer,
+            signs_in_queues,
             tasks: large::Tasks::new(first.unwrap_or_default()),
         });
         if let Some(home) = home {

@@ -3,6 +3,7 @@
 
 mod answer;
 mod box_usage;
+mod names;
 mod refusal;
 mod requests;
 mod service;
@@ -22,8 +23,10 @@ use crate::query::Parameters;
 ///
 /// # Errors
 ///
-/// InvalidParameterValue if a parameter is not UTF-8, InvalidAction if there is no such action.
+/// InvalidParameterValue if a parameter is not UTF-8, or one of a change has an unreadable name;
+/// InvalidAction if there is no such action.
 pub fn decode(action: &str, parameters: &Parameters<'_>) -> Result<Action, ApiError> {
+    names::check(action, parameters)?;
     let read = Action::read(action, &Input::Query(parameters.scope()));
     // All members are texts, so nothing else can be wrong with one.
     let read = read.map_err(|error| ApiError::invalid_parameter_value(error.message))?;

@@ -69,6 +69,8 @@ pub(crate) struct Config {
     pub(crate) cors: Cors,
     pub(crate) limits: Limits,
     pub(crate) push: PushSettings,
+    /// Notifications of topics in queues are signed.
+    pub(crate) signs_in_queues: bool,
     pub(crate) metrics: MetricsOptions,
     pub(crate) traces: millrace_otel::Options,
     /// Dead-letter queues before the queues that use them.
@@ -202,6 +204,7 @@ impl Config {
                 purge_cool_down: layers.truth("limits.purge_cool_down"),
             },
             push: push(&layers, &listen)?,
+            signs_in_queues: layers.truth("sns.sign_in_queues"),
             metrics: MetricsOptions {
                 top_queues: layers.number("metrics.top_queues"),
                 queues: measured_queues(&layers)?,

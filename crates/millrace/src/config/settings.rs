@@ -68,6 +68,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     seconds("limits.commit_wait_seconds", "10", 1, 3600),
     truth("limits.recreate_cool_down", "false"),
     truth("limits.purge_cool_down", "false"),
+    truth("sns.sign_in_queues", "true"),
     number("push.connections", "512", 4, 65_536),
     number("push.connections_per_endpoint", "16", 1, 1024),
     text("push.private_networks", "auto"),
