@@ -90,3 +90,28 @@ def test_a_full_journal_refuses_changes_until_there_is_room(server, disk):  # no
     eventually(lambda: put(db, 5000), "room again", timeout_s=30)
     stored.append(5000)
     assert db.count("domain") == 25 * len(stored)
+
+
+def test_a_start_on_a_disk_without_any_room_serves_queues_and_keeps_domains(server, disk):  # noqa: F811
+    db, api = SimpleDb(server.endpoint), JsonApi(server.endpoint)
+    db.create("domain")
+    assert put(db, 1)
+    url = api.call("CreateQueue", QueueName="kept")["QueueUrl"]
+    api.call("SendMessage", QueueUrl=url, MessageBody="m")
+    filler = disk / "filler"
+    # A clean end removes what the database needs to be opened.
+    server.stop()
+    with filler.open("wb") as file:
+        space = os.statvfs(disk)
+        file.write(bytes(space.f_bavail * space.f_frsize))
+
+    server.start()
+    assert api.call("ReceiveMessage", QueueUrl=url)["Messages"][0]["Body"] == "m"
+    with pytest.raises(ApiError):
+        db.count("domain")
+
+    server.kill()
+    filler.unlink()
+    server.start()
+    assert db.count("domain") == 25
+    assert put(db, 2)

@@ -79,7 +79,7 @@ pub(crate) fn open_services(
     let floors = Floors {
         shards: shards.clone(),
         monitor: monitor.clone(),
-        tables: Some(tables.clone()),
+        tables: tables.tables().cloned(),
         push: Some(push.clone()),
     };
     let services = Arc::new(millrace_services::Services::new(
@@ -101,7 +101,9 @@ pub(crate) fn open_services(
         // Messages whose attempts are cut off go back, which the journal must still take.
         push.close();
         monitor.close();
-        tables.close();
+        if let Some(tables) = tables.tables() {
+            tables.close();
+        }
         closing.close();
         committer.join().map_err(|_| anyhow!("the journal's thread panicked"))?;
         match log.ended() {

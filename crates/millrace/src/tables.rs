@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
 use millrace_broker::{Position, ReadError, Shard, View, ViewError};
 use millrace_journal::Durability;
 use millrace_tables::store::{Known, Log, LogError, Visit};
-use millrace_tables::{Limits, Options, Place, Tables};
+use millrace_tables::{Limits, OpenError, Options, Place, Tables};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -28,8 +27,38 @@ struct Remembered {
     checkpointed: u64,
 }
 
-/// Opens the tables over a shard whose journal ended there, before anything is dropped from it.
-pub(crate) fn open(config: &Config, shard: &Shard, end: Position) -> anyhow::Result<Arc<Tables>> {
+/// The tables, or what the journal keeps for them until a start that can open them.
+pub(crate) enum Opened {
+    Open(Arc<Tables>),
+    NoRoom {
+        #[expect(dead_code, reason = "its hold on the journal is what it is for")]
+        view: View,
+    },
+}
+
+impl Opened {
+    pub(crate) fn tables(&self) -> Option<&Arc<Tables>> {
+        match self {
+            Opened::Open(tables) => Some(tables),
+            Opened::NoRoom { .. } => None,
+        }
+    }
+}
+
+/// Opens the tables over a shard whose journal ended there, before anything is dropped from it. A
+/// full disk costs the domains until the next start, and not the queues.
+pub(crate) fn open(config: &Config, shard: &Shard, end: Position) -> anyhow::Result<Opened> {
+    match open_tables(config, shard, end) {
+        Ok(tables) => Ok(Opened::Open(tables)),
+        Err(error) if error.is_for_room() => {
+            tracing::error!(%error, "the disk is full: domains are not served until the next start");
+            Ok(Opened::NoRoom { view: shard.view(NAME, end) })
+        }
+        Err(error) => Err(anyhow::Error::from(error).context("opening the domains")),
+    }
+}
+
+fn open_tables(config: &Config, shard: &Shard, end: Position) -> Result<Arc<Tables>, OpenError> {
     let log = TablesLog(shard.view(NAME, end));
     let place = match config.durability {
         Durability::Memory => Place::Memory,
@@ -42,8 +71,7 @@ pub(crate) fn open(config: &Config, shard: &Shard, end: Position) -> anyhow::Res
     };
     let waiting_bytes = Bounds::of(config.limits.memory_bytes).tables_waiting_bytes();
     let options = Options { limits, waiting_bytes, ..Options::default() };
-    let tables = Tables::open(&place, Arc::new(log), options).context("opening the domains")?;
-    Ok(Arc::new(tables))
+    Ok(Arc::new(Tables::open(&place, Arc::new(log), options)?))
 }
 
 /// Makes the next start take the domains as they are.

@@ -26,6 +26,8 @@ const LOOK_AHEAD: u64 = 1_000;
 /// Tags of an answer around an item, and around a pair.
 const ITEM_TAGS_BYTES: usize = 26;
 const PAIR_TAGS_BYTES: usize = 51;
+/// The attribute of a tag that says its text is base64.
+const BASE64_MARK_BYTES: usize = r#" encoding="base64""#.len();
 
 /// What a walk has found, and where the next page begins if there is one.
 pub(super) struct Gathered {
@@ -366,12 +368,39 @@ fn keeps(entry: &Entry<'_>, plan: &Plan, condition: &Condition, facts: &Facts) -
 
 fn bytes_of(item: &Item) -> usize {
     let pairs = item.attributes.iter();
-    let pairs = pairs.map(|pair| pair.name.len() + pair.value.len() + PAIR_TAGS_BYTES);
-    item.name.len() + ITEM_TAGS_BYTES + pairs.sum::<usize>()
+    let pairs = pairs.map(|pair| xml_bytes(&pair.name) + xml_bytes(&pair.value) + PAIR_TAGS_BYTES);
+    xml_bytes(&item.name) + ITEM_TAGS_BYTES + pairs.sum::<usize>()
+}
+
+/// Bytes of a text in XML: escaped, or as base64 if XML cannot carry it.
+fn xml_bytes(text: &str) -> usize {
+    let is_carried = |it: char| !matches!(it, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}');
+    if !text.chars().all(is_carried) {
+        return text.len().div_ceil(3) * 4 + BASE64_MARK_BYTES;
+    }
+    let escaped = |byte: u8| match byte {
+        b'<' | b'>' => 3,
+        b'&' | b'\r' => 4,
+        b'"' => 5,
+        _ => 0,
+    };
+    text.len() + text.bytes().map(escaped).sum::<usize>()
 }
 
 impl Plan {
     fn start(&self) -> Position {
         Position { walk: self.number, part: 0, key: String::new(), item: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_count() {
+        assert_eq!(xml_bytes("ab\té\n"), 6);
+        assert_eq!(xml_bytes("<&\"\r>"), "&lt;&amp;&quot;&#xD;&gt;".len());
+        assert_eq!(xml_bytes("\u{1}"), "AQ==".len() + BASE64_MARK_BYTES);
     }
 }

@@ -29,8 +29,8 @@ const ATTRIBUTES_MAX: usize = 256;
 const LIMIT_MAX: u32 = 2500;
 /// The size of a request at most.
 const EXPRESSION_BYTES_MAX: usize = 1 << 20;
-/// Far more than twenty predicates need.
-const DEPTH_MAX: usize = 64;
+/// Parentheses and `not`, and the predicate in them: far more than twenty predicates need.
+const DEPTH_MAX: usize = 65;
 
 const RESERVED: [&str; 18] = [
     "or",

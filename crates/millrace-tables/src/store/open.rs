@@ -79,6 +79,22 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Returns true if there is no room on the disk.
+    #[must_use]
+    pub fn is_for_room(&self) -> bool {
+        const IOERR_WRITE: i32 = 778;
+        const IOERR_SHMSIZE: i32 = 4874;
+        match self {
+            OpenError::Sqlite { source: rusqlite::Error::SqliteFailure(error, _), .. } => {
+                error.code == rusqlite::ErrorCode::DiskFull
+                    || matches!(error.extended_code, IOERR_WRITE | IOERR_SHMSIZE)
+            }
+            OpenError::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            OpenError::Log(LogError::Refused(_)) => true,
+            _ => false,
+        }
+    }
+
     pub(super) fn sqlite(doing: &'static str) -> impl Fn(rusqlite::Error) -> OpenError {
         move |source| OpenError::Sqlite { doing, source }
     }

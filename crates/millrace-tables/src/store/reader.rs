@@ -24,6 +24,7 @@ use super::tables::{Options, spawn};
 pub enum ReadError {
     #[error("too many reads wait already")]
     Busy,
+    /// Waiting for a thread counts.
     #[error("the read took longer than {} s", .0.as_secs_f32())]
     TimedOut(Duration),
     #[error("the server stops")]
@@ -59,6 +60,8 @@ struct State {
 
 struct Job {
     signs: Arc<Signs>,
+    /// When the client is told that it took too long: waiting counts.
+    until: Instant,
     run: Box<dyn FnOnce(&Connection) + Send>,
 }
 
@@ -108,7 +111,8 @@ impl Readers {
             let _ = answer.send(job(connection));
         });
         let claim = Claim(Arc::default());
-        self.push(account, Job { signs: claim.0.clone(), run })?;
+        let until = Instant::now() + self.limit;
+        self.push(account, Job { signs: claim.0.clone(), until, run })?;
         let answered = answered.await;
         if claim.0.has_timed_out.load(Ordering::Relaxed) {
             return Err(ReadError::TimedOut(self.limit));
@@ -161,12 +165,15 @@ impl Readers {
     }
 
     fn run(&self, mut connection: Connection, database: &Database) {
-        while let Some(Job { signs, run }) = self.take() {
+        while let Some(Job { signs, until, run }) = self.take() {
+            if Instant::now() >= until {
+                signs.has_timed_out.store(true, Ordering::Relaxed);
+                continue;
+            }
             if signs.is_unwanted.load(Ordering::Relaxed) {
                 continue;
             }
             let _reading = database.reading();
-            let until = Instant::now() + self.limit;
             let is_closed = self.is_closed.clone();
             let handler = move || {
                 let is_late = Instant::now() >= until;
