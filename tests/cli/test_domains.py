@@ -47,6 +47,8 @@ def test_csv_goes_in_and_out(millrace, domain, tmp_path):
     prices = tmp_path / "prices.csv"
     prices.write_text("\n".join(["Date,Ticker,Close,Volume", *rows]) + "\n")
 
+    wrong = millrace("domain", "import", domain, str(prices), "--csv", "--item", "Date", expect=2)
+    assert "columns stand in braces: {Date}" in wrong.stderr
     done = millrace("domain", "import", domain, str(prices), "--csv", "--item", "{Date}_{Ticker}")
     assert "30 items put" in done.stderr
     out = tmp_path / "out.csv"

@@ -42,7 +42,7 @@ pub(crate) struct ImportFlags {
     csv: bool,
     /// The name of an item, made of columns: {Date}_{Ticker} [default: the first column, which is no
     /// attribute then]
-    #[arg(long, value_name = "TEMPLATE", requires = "csv")]
+    #[arg(long, value_name = "TEMPLATE", requires = "csv", value_parser = template)]
     item: Option<String>,
     /// Remove the values that these attributes had
     #[arg(long)]
@@ -266,6 +266,14 @@ fn item_of(line: &str) -> Result<Option<Item>> {
         }
     }
     Ok(Some(Item { name, attributes }))
+}
+
+/// A text without a column would be the name of all items, which the next row would change.
+fn template(text: &str) -> Result<String, String> {
+    match text.contains('{') {
+        true => Ok(text.to_owned()),
+        false => Err(format!("columns stand in braces: {{{text}}}")),
+    }
 }
 
 /// The template with fields instead of the names of columns in braces.
