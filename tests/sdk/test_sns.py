@@ -811,6 +811,21 @@ def test_a_queue_of_another_account_confirms(make_server):
     assert json.loads(message["Body"])["Message"] == "m"
 
 
+def test_the_owner_of_a_queue_confirms_by_subscribing_it(make_server):
+    server = make_server(config=CONFIG)
+    one = sdk_client(server, service="sns", access_key="AKIAONE", secret_key="ONE")
+    two = sdk_client(server, service="sns", access_key="AKIATWO", secret_key="TWO")
+    sdk_client(server, access_key="AKIATWO", secret_key="TWO").create_queue(QueueName="q")
+    topic = one.create_topic(Name="t")["TopicArn"]
+    one.add_permission(TopicArn=topic, Label="l", AWSAccountId=["2" * 12], ActionName=["Subscribe"])
+    request = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": QUEUE.replace(ACCOUNT, "2" * 12) + "q"}
+
+    assert one.subscribe(**request)["SubscriptionArn"] == "pending confirmation"
+    subscription = two.subscribe(**request)["SubscriptionArn"]
+    (found,) = one.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
+    assert found["SubscriptionArn"] == subscription
+
+
 # Figures
 
 

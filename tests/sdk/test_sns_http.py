@@ -201,6 +201,20 @@ def test_failed_deliveries_are_retried_and_go_to_the_dead_letter_queue(
     assert receiver.received.empty()
 
 
+def test_the_token_of_a_refused_confirmation_goes_to_nobody_else(sns, sqs, queue, arn, topic, receiver, subscribed):
+    dead_letters = queue()
+    redrive = {"RedrivePolicy": json.dumps({"deadLetterTargetArn": arn(dead_letters)})}
+    receiver.answers.put(404)
+    sns.subscribe(TopicArn=topic, Protocol="http", Endpoint=receiver.url + "/unwilling", Attributes=redrive)
+    assert receiver.next()[1]["x-amz-sns-message-type"] == "SubscriptionConfirmation"
+    subscribed(**redrive)
+    receiver.answers.put(404)
+    sns.publish(TopicArn=topic, Message="m")
+
+    found = sqs.receive_message(QueueUrl=dead_letters, WaitTimeSeconds=20, MaxNumberOfMessages=10)["Messages"]
+    assert [json.loads(message["Body"])["Type"] for message in found] == ["Notification"]
+
+
 def test_delivery_policies_are_checked_and_shown(sns, topic, subscribed):
     subscription = subscribed()
     effective = lambda: json.loads(  # noqa: E731

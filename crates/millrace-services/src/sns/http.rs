@@ -128,9 +128,13 @@ impl Endpoint for HttpEndpoint {
 }
 
 impl HttpEndpoint {
-    /// Sends a failed message to the subscription's dead-letter queue, as the endpoint would have
-    /// got it.
+    /// Sends a failed notification to the subscription's dead-letter queue, as the endpoint would
+    /// have got it. The token of a confirmation is for the endpoint alone: whoever subscribed it may
+    /// read that queue.
     async fn redrive(&self, message: &Incoming) -> AfterFailure {
+        if !is_notification(message) {
+            return AfterFailure::Dropped;
+        }
         let topics = &self.fan_out.topics;
         let queue = self.subscription.dead_letter().and_then(|key| topics.queue(key));
         let Some(queue) = queue else { return AfterFailure::Dropped };

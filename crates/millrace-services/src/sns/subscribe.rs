@@ -86,7 +86,15 @@ impl Sns {
         let new = document.arn.clone();
         let (mut found, mut ticket) = self.topics.subscribe(topic, document, is_same, notice)?;
         let is_pending = found.document().state == SubscriptionState::Pending;
-        if is_pending && found.arn() != new {
+        if is_pending && is_confirmed {
+            // Somebody else has asked for it, and now the owner of the queue does.
+            (found, ticket) = self.topics.change_subscription(found.arn(), |document| {
+                document.state = SubscriptionState::Confirmed;
+                document.was_authenticated = true;
+                document.token = None;
+                Ok(None)
+            })?;
+        } else if is_pending && found.arn() != new {
             // Somebody asks for another confirmation, with a token of its own.
             (found, ticket) = self.topics.change_subscription(found.arn(), |document| {
                 document.token = Some(new_token()?);
@@ -97,7 +105,8 @@ impl Sns {
         }
         self.drain(&found);
         self.topics.committed(ticket).await?;
-        let is_told = !is_pending || input.return_subscription_arn == Some(true);
+        let is_told = found.document().state != SubscriptionState::Pending
+            || input.return_subscription_arn == Some(true);
         let arn = if is_told { found.arn() } else { PENDING };
         Ok(Answer::Subscription { subscription_arn: arn.to_owned() })
     }
