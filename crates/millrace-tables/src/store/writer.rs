@@ -178,16 +178,13 @@ impl Run<'_> {
         let appended = self.session.log.append(self.transaction.record.bytes(), &mut |reason| {
             is_overdue = true;
             waiting.refuse(Some(WriteError::Unavailable(reason.to_owned())));
-            for (answer, _) in answers.iter_mut() {
-                let unknown = Err(WriteError::Failed(reason.to_owned()));
-                drop(answer.take().map(|answer| answer.send(unknown)));
-            }
+            end_unknown(answers, reason);
         });
         if is_overdue {
             self.waiting.refuse(None);
         }
         match appended {
-            Ok(position) => self.commit_here(position),
+            Ok(position) => self.commit_here(position, answers),
             Err(LogError::Refused(reason)) => {
                 self.roll_back()?;
                 Err(WriteError::Unavailable(reason))
@@ -201,8 +198,8 @@ impl Run<'_> {
     }
 
     /// Commits what is in the journal. It has to be in the database before anything else is: where
-    /// SQLite cannot, the record is applied again until it can.
-    fn commit_here(&mut self, position: u64) -> Result<(), WriteError> {
+    /// SQLite cannot, the record is applied again until it can, and nobody waits for that.
+    fn commit_here(&mut self, position: u64, answers: &mut Answers) -> Result<(), WriteError> {
         let record = std::mem::take(&mut self.transaction.record);
         let mut committed = self.transaction.rows.commit(position);
         let mut is_refusing = false;
@@ -211,6 +208,7 @@ impl Run<'_> {
                 is_refusing = true;
                 tracing::error!(%error, "a change of domains is in the journal and not in SQLite");
                 self.waiting.refuse(Some(unavailable(&error)));
+                end_unknown(answers, &error.to_string());
             }
             if is_damage(&error) || self.waiting.sleep(RETRY_PAUSE) {
                 // The next start applies it.
@@ -355,5 +353,13 @@ fn unavailable(error: &rusqlite::Error) -> WriteError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => WriteError::Unavailable("the disk is full".to_owned()),
         _ => WriteError::Unavailable(error.to_string()),
+    }
+}
+
+/// Tells all who wait that it is not known what becomes of their changes.
+fn end_unknown(answers: &mut Answers, reason: &str) {
+    for (answer, _) in answers.iter_mut() {
+        let unknown = Err(WriteError::Failed(reason.to_owned()));
+        drop(answer.take().map(|answer| answer.send(unknown)));
     }
 }
