@@ -201,6 +201,25 @@ def test_failed_deliveries_are_retried_and_go_to_the_dead_letter_queue(
     assert receiver.received.empty()
 
 
+def test_settings_that_change_while_nothing_comes_count_for_the_next_message(
+    sns, sqs, queue, arn, topic, receiver, subscribed
+):
+    subscription, dead_letters = subscribed(), queue()
+    for name, value in [
+        ("RedrivePolicy", {"deadLetterTargetArn": arn(dead_letters)}),
+        ("DeliveryPolicy", {"requestPolicy": {"headerContentType": "application/json"}}),
+    ]:
+        sns.set_subscription_attributes(
+            SubscriptionArn=subscription, AttributeName=name, AttributeValue=json.dumps(value)
+        )
+    receiver.answers.put(404)
+    sns.publish(TopicArn=topic, Message="m")
+
+    assert receiver.next()[1]["Content-Type"] == "application/json"
+    (found,) = sqs.receive_message(QueueUrl=dead_letters, WaitTimeSeconds=20)["Messages"]
+    assert json.loads(found["Body"])["Message"] == "m"
+
+
 def test_the_token_of_a_refused_confirmation_goes_to_nobody_else(sns, sqs, queue, arn, topic, receiver, subscribed):
     dead_letters = queue()
     redrive = {"RedrivePolicy": json.dumps({"deadLetterTargetArn": arn(dead_letters)})}

@@ -80,6 +80,8 @@ impl Drain {
             };
             match self.next(&*endpoint).await {
                 Next::Received(messages) => {
+                    // Its settings may have changed while nothing came.
+                    let endpoint = self.deliveries.endpoint(self.queue.key()).unwrap_or(endpoint);
                     for message in messages {
                         self.begin(&endpoint, message);
                     }
