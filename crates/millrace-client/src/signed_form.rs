@@ -10,7 +10,7 @@ use crate::transport::{Head, TransportError};
 
 pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
 
-/// What signs requests for one service in one region.
+/// Signer of requests for one service in one region.
 #[derive(Debug)]
 pub(crate) struct FormSigner {
     /// The name of the service in the scope of its signatures.

@@ -44,7 +44,7 @@ pub(crate) struct Range {
 #[derive(Clone, Debug)]
 struct End {
     number: Number,
-    /// Whether the number itself is in the range.
+    /// The number itself is in the range.
     included: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Why a filter policy is refused.
+//! Reasons to refuse a filter policy.
 
 use thiserror::Error;
 
@@ -37,7 +37,7 @@ pub enum FilterError {
     NumericMember(String),
     #[error("Unrecognized numeric range operator: {0}")]
     NumericOperator(String),
-    /// What follows this comparison is not a number.
+    /// A comparison is followed by something that is not a number.
     #[error("Value of {0} must be numeric")]
     NumericValue(&'static str),
     #[error("Too many elements in numeric expression")]

@@ -1,4 +1,4 @@
-//! What filter policies are matched against.
+//! Messages that filter policies are matched against.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;

@@ -21,7 +21,7 @@ use crate::number::Number;
 /// Levels of keys that a policy may name, and that are kept of a message. Bounds recursion.
 pub(crate) const MAX_LEVELS: usize = 128;
 
-/// What a message has at one key.
+/// Values of a message at one key.
 #[derive(Debug, Default)]
 pub(crate) struct Node<'a> {
     /// One value, or several that stand for themselves: no key is below any of them.
@@ -30,7 +30,7 @@ pub(crate) struct Node<'a> {
     members: Vec<(Cow<'a, str>, Node<'a>)>,
     /// Members of an array that is not of scalars alone. They have no elements themselves.
     pub(crate) elements: Vec<Node<'a>>,
-    /// Whether the values are an array's.
+    /// The values are an array's.
     list: bool,
 }
 

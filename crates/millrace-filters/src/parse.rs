@@ -59,7 +59,7 @@ enum Item {
 /// Size of a policy, as a whole or up to one of its members.
 #[derive(Clone, Copy)]
 struct Size {
-    /// What SNS counts: values of the lists and levels of their keys, multiplied within each
+    /// Complexity as SNS counts it: values of the lists and levels of their keys, multiplied within each
     /// alternative, and the sum of all alternatives.
     combinations: usize,
     alternatives: usize,

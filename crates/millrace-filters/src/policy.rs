@@ -7,7 +7,7 @@ use crate::condition::Condition;
 use crate::node::{Node, Scalar};
 use crate::{FilterError, Message, parse};
 
-/// What a policy is applied to.
+/// The part of a message that a policy is applied to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scope {
     #[default]

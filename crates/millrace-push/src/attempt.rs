@@ -35,7 +35,7 @@ pub(crate) struct Attempt {
     pub(crate) is_settled: bool,
 }
 
-/// What an attempt says about its endpoint.
+/// Outcome of an attempt, as it counts for its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Answered {
@@ -46,7 +46,7 @@ pub(crate) enum Ended {
     NotTried,
 }
 
-/// What came of a request.
+/// Outcome of a request.
 struct Outcome {
     verdict: Verdict,
     status: Option<u16>,

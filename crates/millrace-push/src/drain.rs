@@ -39,7 +39,7 @@ pub(crate) struct Drain {
     attempts: JoinSet<Ended>,
 }
 
-/// Why a drain goes on or ends.
+/// Reason for a drain to go on or to end.
 enum Next {
     Received(Vec<Incoming>),
     /// Look again: an attempt has ended, say.

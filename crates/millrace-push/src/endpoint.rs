@@ -1,4 +1,4 @@
-//! What a service says about its endpoints and their messages.
+//! Traits by which a service describes its endpoints and their messages.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub struct Request {
     pub other_headers: Vec<(String, String)>,
 }
 
-/// What an answer means.
+/// Meaning of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Delivered,
@@ -111,7 +111,7 @@ pub struct Failure {
     pub cause: Cause,
 }
 
-/// Why a delivery has failed.
+/// Reason for a failed delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The last of all attempts failed.
@@ -120,7 +120,7 @@ pub enum Cause {
     Refused,
 }
 
-/// What became of a failed message.
+/// Fate of a failed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterFailure {
     /// It is durable elsewhere.

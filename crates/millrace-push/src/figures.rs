@@ -1,4 +1,4 @@
-//! What became of deliveries: of all together, and of each endpoint.
+//! Counts of deliveries: of all together, and of each endpoint.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ pub struct EndpointFigures {
     pub latest_error: Option<LatestError>,
 }
 
-/// Why the latest attempt at an endpoint failed.
+/// Reason for the failure of the latest attempt at an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatestError {
     pub at: Timestamp,

@@ -1,4 +1,4 @@
-//! How many attempts go on at a time: of one endpoint, and of all.
+//! Limits on attempts at a time: of one endpoint, and of all.
 //!
 //! Attempts at endpoints that do not answer take their whole time-out, so they must not take the
 //! places of others. There are three lanes of places: for endpoints whose latest attempt was
@@ -51,7 +51,7 @@ impl Lanes {
     }
 }
 
-/// How many attempts of one endpoint may go on, as its answers show.
+/// Number of attempts of one endpoint that may go on, as its answers show.
 #[derive(Debug)]
 pub(crate) struct Window {
     size: usize,

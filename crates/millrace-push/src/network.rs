@@ -16,7 +16,7 @@ pub struct NetworkPolicy {
     allowed: Vec<Network>,
 }
 
-/// Whether loopback and private addresses may be called.
+/// Rule for loopback and private addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Private {
     Allowed,
@@ -43,7 +43,7 @@ impl NetworkPolicy {
     }
 }
 
-/// How far away an address is.
+/// Reach of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     Public,

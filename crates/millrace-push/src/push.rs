@@ -20,7 +20,7 @@ use crate::figures::{Counters, EndpointCounters, EndpointFigures, PushFigures};
 use crate::lanes::Lanes;
 use crate::network::NetworkPolicy;
 
-/// How deliveries are made.
+/// Settings of deliveries.
 #[derive(Clone, Debug)]
 pub struct PushOptions {
     /// Attempts at a time, of all endpoints: half of them for those that answer promptly, a quarter
@@ -30,7 +30,7 @@ pub struct PushOptions {
     pub connections_per_endpoint: usize,
     pub network: NetworkPolicy,
     pub tls: TlsOptions,
-    /// How long attempts under way may take when the server stops.
+    /// Time that attempts under way may take when the server stops.
     pub grace: Duration,
 }
 
@@ -55,7 +55,7 @@ pub struct Push {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the drains share.
+/// State that the drains share.
 pub(crate) struct Shared {
     pub(crate) shards: Arc<Shards>,
     pub(crate) options: PushOptions,
@@ -190,7 +190,7 @@ impl Shared {
         Ok(Arc::clone(self.tls.get_or_init(|| config)))
     }
 
-    /// How often somebody wanted the queue drained.
+    /// Number of times that somebody wanted the queue drained.
     pub(crate) fn wishes(&self, queue: QueueId) -> u64 {
         self.drains().get(&queue).map_or(0, |entry| entry.wishes)
     }

@@ -171,7 +171,7 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// What a signature is over.
+/// Text that a signature is over.
 #[derive(Clone, Copy, Debug)]
 pub enum Signed<'a> {
     Notification {

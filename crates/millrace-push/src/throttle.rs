@@ -41,7 +41,7 @@ fn interval(per_second: u32) -> Duration {
 mod tests {
     use super::*;
 
-    /// How many attempts begin in each second, if there always is a message.
+    /// Number of attempts that begin in each second, if there always is a message.
     fn seconds(per_second: u32, count: usize) -> Vec<usize> {
         let begun = Instant::now();
         let mut throttle = Throttle::default();

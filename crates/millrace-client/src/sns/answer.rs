@@ -1,4 +1,4 @@
-//! What answers hold, of all actions: single texts, lists of members, and maps of attributes.
+//! Answers of all actions: single texts, lists of members, and maps of attributes.
 
 use roxmltree::{Document, Node};
 
@@ -7,7 +7,7 @@ use crate::error::{CallError, CallErrorKind};
 /// Names with their texts, in order.
 pub type Texts = Vec<(String, String)>;
 
-/// What an answer holds.
+/// An answer of any action.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Such as `TopicArn` of CreateTopic.

@@ -20,7 +20,7 @@ const VERSION: &str = "2010-03-31";
 /// The service in the scope of signatures.
 const SCOPE: &str = "sns";
 
-/// How to reach the service.
+/// Region, keys and connections of a client.
 #[derive(Clone, Debug)]
 pub struct SnsOptions {
     /// Without, `us-east-1`.

@@ -1,4 +1,4 @@
-//! How many policies a message costs.
+//! Number of policies that a message costs.
 
 use super::{attribute, policy};
 use crate::{Filters, Message, Scope};

@@ -1,4 +1,4 @@
-//! What a message in the hidden queue of an HTTP subscription says beside its body.
+//! Attributes of a message in the hidden queue of an HTTP subscription.
 //!
 //! The hidden queue of a subscription is `QueueKey::hidden("sns", UUID)`, where UUID is the last part
 //! of the subscription's ARN. Each message is one delivery. Its body is that of the POST, complete;

@@ -60,7 +60,7 @@ pub(super) struct Notification<'a> {
     pub message: &'a str,
     pub at_ms: u64,
     pub attributes: &'a [Attribute<'a>],
-    /// What links begin with.
+    /// First part of all links.
     pub origin: &'a str,
     /// None on FIFO topics.
     pub signature: Option<(&'a dyn Sign, SignatureVersion)>,

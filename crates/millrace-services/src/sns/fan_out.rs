@@ -71,7 +71,7 @@ pub(super) type Signatures = [Option<String>; Protocol::ALL.len()];
 /// The request that published messages.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
-    /// What links in notifications begin with.
+    /// First part of the links in notifications.
     pub origin: &'a str,
     /// AWSTraceHeader, empty if none.
     pub trace_header: &'a str,
@@ -243,7 +243,7 @@ fn for_filters<'m>(message: &'m Message<'_>, text: &'m str) -> millrace_filters:
     millrace_filters::Message::new(text, message.attributes.iter().map(attribute).collect())
 }
 
-/// Why a queue does not get a message.
+/// Reason for a queue not to get a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
     QueueDoesNotExist,
@@ -283,7 +283,7 @@ enum Role {
     DeadLetter,
 }
 
-/// What each queue gets of some messages.
+/// The messages that each queue gets.
 struct Plan<'p> {
     fan_out: &'p FanOut,
     home: &'p Shard,

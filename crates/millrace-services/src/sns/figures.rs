@@ -22,7 +22,7 @@ pub(super) struct Figures {
     failed_to_redrive: AtomicU64,
 }
 
-/// What one append did.
+/// Counts of one append.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// Messages in queues that are endpoints. Those to be sent by HTTP are counted when they are
@@ -51,7 +51,7 @@ impl Figures {
     }
 }
 
-/// What Prometheus scrapes of topics.
+/// Figures of topics for Prometheus.
 pub(crate) struct TopicFigures {
     pub(super) figures: Arc<Figures>,
     pub(super) topics: Arc<Topics>,

@@ -13,7 +13,7 @@ use super::fan_out::FanOut;
 use super::figures::Outcome;
 use super::subscription::{Protocol, Subscription};
 
-/// What receivers may look for.
+/// The agent that receivers may look for.
 const USER_AGENT: &str = "Amazon Simple Notification Service Agent";
 /// SenderId of messages in dead-letter queues.
 const SENDER: &str = "sns.amazonaws.com";

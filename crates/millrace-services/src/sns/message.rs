@@ -44,7 +44,7 @@ pub(super) struct Message<'r> {
     pub deduplication_id: Option<Cow<'r, str>>,
 }
 
-/// What a message says.
+/// Texts of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Texts<'r> {
     /// The same in all protocols.

@@ -172,7 +172,7 @@ impl Sns {
         })
     }
 
-    /// What links in notifications begin with.
+    /// First part of the links in notifications.
     fn origin(&self, call: &Call<'_>) -> String {
         self.urls.origin(call.request).to_string()
     }

@@ -16,7 +16,7 @@ use super::topic_attributes::SignatureVersion;
 use crate::service::Boxed;
 use crate::table::Branch;
 
-/// What the path of a certificate begins and ends with; its id is between.
+/// First and last part of the path of a certificate; its id is between.
 const PATH: [&str; 2] = ["/SimpleNotificationService-", ".pem"];
 
 /// The key that is kept in the journal.

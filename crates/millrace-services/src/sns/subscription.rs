@@ -43,7 +43,7 @@ pub(super) enum SubscriptionState {
     Ended,
 }
 
-/// What is kept of a subscription.
+/// A subscription as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SubscriptionDocument {
     /// The topic's ARN and a UUID.

@@ -17,7 +17,7 @@ use super::window::Window;
 use crate::authorize::Resource;
 use crate::policy::Policy;
 
-/// What is kept of a topic.
+/// A topic as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TopicDocument {
     pub arn: String,
@@ -144,8 +144,8 @@ impl Topic {
         self.snapshot.store(None);
     }
 
-    /// What a FIFO topic has accepted. Held over an append, so that all queues get messages in one
-    /// order; taken before the locks of queues, and never held across an await.
+    /// Messages that a FIFO topic has accepted. Held over an append, so that all queues get them in
+    /// one order; taken before the locks of queues, and never held across an await.
     pub(super) fn window(&self) -> MutexGuard<'_, Window> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }

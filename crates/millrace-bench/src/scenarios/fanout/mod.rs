@@ -102,7 +102,7 @@ const MESSAGES_LEAST: u64 = 100;
 /// Requests of each kind whose latency is compared, before scaling.
 const COMPARED: u64 = 2000;
 const COMPARED_LEAST: u64 = 50;
-/// What has not come after receives were empty for so long is lost.
+/// Time of empty receives after which a message that has not come counts as lost.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(1);
 /// Digits of a message's number, which its body begins with.
