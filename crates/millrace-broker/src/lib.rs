@@ -37,6 +37,7 @@ mod message;
 mod move_task;
 mod queue;
 mod receive;
+mod reservation;
 mod send;
 mod settle;
 mod shard;
@@ -77,7 +78,7 @@ pub use millrace_journal::{
 };
 
 pub use millrace_engine::{
-    Attribute, BrowseCursor, BrowseFilter, Content, Counts, DeduplicationScope, Definition,
-    Fairness, Gauges, Handle, Kind, MessageState, MessageView, NewContent, Redrive, Settings,
-    record::SlotSeq,
+    Attribute, BrowseCursor, BrowseFilter, Claim, ClaimError, Claimant, Content, Counts,
+    DeduplicationScope, Definition, Fairness, Gauges, Handle, Kind, MessageState, MessageView,
+    NewContent, Redrive, Settings, record::SlotSeq,
 };

@@ -24,6 +24,8 @@ pub struct Accepted {
     pub id: MessageId,
     /// Grows within a queue.
     pub seq: u64,
+    /// With the sequence, the message's place in the queue; `None` for one that it repeats.
+    pub slot: Option<u32>,
 }
 
 /// A received message.

@@ -68,10 +68,10 @@ impl SharedQueue {
             match state.queue.send(now, &send, &mut batch.records) {
                 Sent::Duplicate { id, seq } => {
                     state.sends.deduplicated += 1;
-                    batch.accepted.push(Accepted { id, seq });
+                    batch.accepted.push(Accepted { id, seq, slot: None });
                 }
                 Sent::Stored { at, deadline, .. } => {
-                    batch.accepted.push(Accepted { id, seq: at.seq });
+                    batch.accepted.push(Accepted { id, seq: at.seq, slot: Some(at.slot) });
                     batch.stored.push(Stored { at, dedup, number });
                     batch.ready += u64::from(deadline.0 == 0);
                 }

@@ -35,9 +35,9 @@ pub use content::{Attribute, Content, ContentVersion, NewContent, StoredContent}
 pub use definition::{DeduplicationScope, Definition, Kind, NewDefinition, Redrive, Settings};
 pub use kept::{KeptDocument, MOVE_TASKS};
 pub use queue::{
-    BrowseCursor, BrowseFilter, BrowsePage, Counts, DeadLetters, Delivery, Discarded, Expired,
-    Fairness, Gauges, MessageState, MessageView, Queue, Receive, ReceiveError, Received, Relocate,
-    RememberedSend, Send, Sent, VisibilityError,
+    BrowseCursor, BrowseFilter, BrowsePage, Claim, ClaimError, Claimant, Counts, DeadLetters,
+    Delivery, Discarded, Expired, Fairness, Gauges, MessageState, MessageView, Queue, Receive,
+    ReceiveError, Received, Relocate, RememberedSend, Send, Sent, VisibilityError,
 };
 pub use receipt::{Handle, ReceiptKey, SealedHandle};
 pub use replay::{Finished, Replay, ReplayError, ReplayedQueue};

@@ -26,6 +26,7 @@
 //! | 16 | Sent | `queue/send` | content version u8, queue u64, slot u32, seq u64, sent u64, deadline u64 (0: ready), id 16, is FIFO u8, group, dedup key u128 (0: none) |
 //! | 17 | Relocated | `queue/relocate` | as 16, then first received u64, last received u64 (0: never from this queue), receive count u32, state u8, source key text, original sent u64 |
 //! | 18 | View | `view` | view text |
+//! | 19 | Released | `queue/reservation` | queue u64, at u64, until u64 (at: ready), slots |
 //!
 //! `group` and texts are length u16 and bytes; an absent group is length 65535. A state is 1 for
 //! delayed, 2 for ready, 3 for in flight. A content version is 0 for a plain content.
@@ -38,8 +39,8 @@ use thiserror::Error;
 pub use crate::definition::DefinedRecord;
 pub use crate::kept::{KeptDeletedRecord, KeptRecord, MoveTaskRecord};
 pub use crate::queue::{
-    DeletedRecord, MovedRecord, PurgedRecord, QueueDeletedRecord, ReceivedRecord, RelocatedRecord,
-    RememberedRecord, ReturnedRecord, SentRecord, VisibilityRecord,
+    DeletedRecord, MovedRecord, PurgedRecord, QueueDeletedRecord, ReceivedRecord, ReleasedRecord,
+    RelocatedRecord, RememberedRecord, ReturnedRecord, SentRecord, VisibilityRecord,
 };
 pub use crate::receipt::SecretRecord;
 pub use crate::view::ViewRecord;
@@ -71,6 +72,7 @@ pub enum Record<'a> {
     Deleted(DeletedRecord<Slots<'a>>),
     VisibilityChanged(VisibilityRecord<Slots<'a>>),
     Returned(ReturnedRecord<Slots<'a>>),
+    Released(ReleasedRecord<Slots<'a>>),
     Moved(MovedRecord<'a, MovedSlots<'a>>),
     Purged(PurgedRecord),
     Defined(DefinedRecord<'a>),
@@ -108,6 +110,7 @@ impl<'a> Record<'a> {
             queue::DELETED => Record::Deleted(DeletedRecord::read(from)?),
             queue::VISIBILITY_CHANGED => Record::VisibilityChanged(VisibilityRecord::read(from)?),
             queue::RETURNED => Record::Returned(ReturnedRecord::read(from)?),
+            queue::RELEASED => Record::Released(ReleasedRecord::read(from)?),
             queue::MOVED => Record::Moved(MovedRecord::read(from)?),
             queue::PURGED => Record::Purged(PurgedRecord::read(from)?),
             definition::DEFINED => Record::Defined(DefinedRecord::read(from)),
@@ -199,6 +202,7 @@ mod tests {
         KEPT.write(all);
         KeptDeletedRecord { collection: "topics", key: "a" }.write(all);
         ViewRecord { view: "tables" }.write(b"change", all);
+        ReleasedRecord { queue, at, until: NOW, slots: slots.into_iter() }.write(all);
         let mut all: Vec<Vec<u8>> = records.iter().map(|(index, _)| index.to_vec()).collect();
         for (versioned, kind) in [(0, 1), (8, 10)] {
             all.push([&[kind], &all[versioned][2..]].concat());
@@ -225,7 +229,7 @@ mod tests {
         assert_eq!(moved.slots.iter().collect::<Vec<_>>(), [MOVED]);
         assert_eq!(decoded(14), Record::Kept(KEPT));
         assert_eq!(decoded(18), Record::View(ViewRecord { view: "tables" }));
-        for kind in 1..=18 {
+        for kind in 1..=19 {
             decoded(kind);
         }
     }

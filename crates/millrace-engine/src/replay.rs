@@ -65,6 +65,7 @@ impl Replay {
             Record::Deleted(deleted) => deleted.replay(self),
             Record::VisibilityChanged(changed) => changed.replay(self),
             Record::Returned(returned) => returned.replay(self),
+            Record::Released(released) => released.replay(self),
             Record::Moved(moved) => moved.replay(self),
             Record::Purged(purged) => purged.replay(self),
             Record::Defined(defined) => defined.replay(self, position)?,

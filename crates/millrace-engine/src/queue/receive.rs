@@ -191,7 +191,7 @@ impl Queue {
         self.delivery(slot)
     }
 
-    fn count_receive(&mut self, slot: u32, now: Timestamp) {
+    pub(super) fn count_receive(&mut self, slot: u32, now: Timestamp) {
         let entry = self.slab.at_mut(slot);
         let offset = entry.offset(now.0);
         if entry.receive_count() == 0 {

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
 use millrace_engine::record::{Record, Records, SentRecord};
 use millrace_engine::{
-    DeadLetters, Definition, Delivery, Expired, Handle, NewDefinition, Queue, ReceiptKey, Receive,
-    ReceiveError, Received, Relocate, RememberedSend, Replay, Send, Sent, Settings, StoredContent,
-    VisibilityError,
+    Claim, ClaimError, Claimant, DeadLetters, Definition, Delivery, Expired, Handle, NewDefinition,
+    Queue, ReceiptKey, Receive, ReceiveError, Received, Relocate, RememberedSend, Replay, Send,
+    Sent, Settings, StoredContent, VisibilityError,
 };
 
 use crate::replay::assert_replay_is_live;
@@ -293,6 +293,37 @@ impl Broker {
         queue.change_visibility(self.now, &handle, timeout_s, &mut records)?;
         self.journal.append(&records);
         Ok(())
+    }
+
+    /// Renews the reservation that is the receive of a receipt; returns the new receive count.
+    pub(crate) fn touch(&mut self, receipt: &Receipt, timeout_s: u32) -> Result<u32, ClaimError> {
+        let now = self.now;
+        self.claim(receipt, |queue, claim, records| queue.touch(now, claim, timeout_s, records))
+    }
+
+    pub(crate) fn release(&mut self, receipt: &Receipt, delay_s: u32) -> Result<(), ClaimError> {
+        let now = self.now;
+        self.claim(receipt, |queue, claim, records| queue.release(now, claim, delay_s, records))
+    }
+
+    pub(crate) fn delete_claimed(&mut self, receipt: &Receipt) -> Result<(), ClaimError> {
+        let now = self.now;
+        self.claim(receipt, |queue, claim, records| queue.delete_claimed(now, &[*claim], records))
+    }
+
+    fn claim<T>(
+        &mut self,
+        receipt: &Receipt,
+        act: impl FnOnce(&mut Queue, &Claim, &mut Records<'_>) -> Result<T, ClaimError>,
+    ) -> Result<T, ClaimError> {
+        self.tick();
+        let queue = self.by_id(receipt.handle.queue).ok_or(ClaimError::NotFound)?;
+        let by = Claimant::Holder(receipt.handle.receive_count);
+        let claim = Claim { at: receipt.delivery.at, by };
+        let mut records = Records::default();
+        let outcome = act(&mut self.members[queue].queue, &claim, &mut records)?;
+        self.journal.append(&records);
+        Ok(outcome)
     }
 
     /// The client left: returns the names that are ready again.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
 use millrace_engine::record::{MovedSlot, Record, Records, SlotSeq};
 use millrace_engine::{
-    Counts, DeduplicationScope, Definition, Delivery, Kind, MessageState, MessageView, Queue,
-    Receive, Redrive, Relocate, Replay, Sent, Settings, StoredContent,
+    ClaimError, Counts, DeduplicationScope, Definition, Delivery, Kind, MessageState, MessageView,
+    Queue, Receive, Redrive, Relocate, Replay, Sent, Settings, StoredContent,
 };
 
 use crate::harness::{Broker, Journal, Member, NewMessage, START, remembered_to};
@@ -139,6 +139,42 @@ fn relocated_definition_applies_to_messages_that_replay_before_it() {
 
         assert_replay_is_live(&mut broker);
         broker.now = broker.now.plus_seconds(45);
+        assert_replay_is_live(&mut broker);
+    }
+}
+
+#[test]
+fn reservations_are_as_they_were_after_a_restart() {
+    for kind in [Kind::Standard, Kind::Fifo] {
+        let mut broker = Broker::new();
+        let queue = broker.create("q", Settings { kind, ..Settings::default() });
+        for (name, group) in [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5")] {
+            broker.send(queue, name, message(group));
+        }
+        let received = broker.receive(queue, &ANY).unwrap().receipts;
+        let [renewed, released, delayed, deleted, kept] = &received[..] else { panic!("five") };
+        assert_eq!(broker.touch(renewed, 600), Ok(2));
+        broker.release(released, 0).unwrap();
+        broker.release(delayed, 90).unwrap();
+        broker.delete_claimed(deleted).unwrap();
+        assert_replay_is_live(&mut broker);
+
+        for segment in 0..2 {
+            broker.truncate(segment);
+            assert_replay_is_live(&mut broker);
+        }
+        broker.restart();
+
+        let ended = Err(ClaimError::Ended);
+        for receipt in [renewed, released, delayed] {
+            assert_eq!(broker.delete_claimed(receipt), ended, "{}", receipt.name);
+        }
+        assert_eq!(broker.delete_claimed(deleted), Err(ClaimError::NotFound));
+        broker.delete_claimed(kept).unwrap();
+        assert_eq!(broker.receive(queue, &ANY).unwrap().receipts[0].name, "b");
+        broker.now = broker.now.plus_seconds(90);
+        assert_replay_is_live(&mut broker);
+        assert!(broker.receive(queue, &ANY).unwrap().receipts.iter().any(|it| it.name == "c"));
         assert_replay_is_live(&mut broker);
     }
 }
