@@ -223,8 +223,17 @@ impl SharedQueue {
         })
     }
 
-    /// Drops all messages. Resolves after the commit.
+    /// Drops all messages, as SQS does: once a minute at the most. Resolves after the commit.
     pub async fn purge(&self) -> Result<(), BrokerError> {
+        self.drop_all(self.common.options.purge_cool_down).await
+    }
+
+    /// Drops all messages, whenever. Resolves after the commit.
+    pub async fn clear(&self) -> Result<(), BrokerError> {
+        self.drop_all(false).await
+    }
+
+    async fn drop_all(&self, has_cool_down: bool) -> Result<(), BrokerError> {
         let ticket = {
             let mut state = self.lock();
             if state.is_deleted {
@@ -234,7 +243,7 @@ impl SharedQueue {
             let mut definition = Definition::clone(&self.definition());
             let last = Timestamp(definition.purged_ms);
             let is_cooling = last.0 > 0 && now < last.plus_seconds(limits::COOL_DOWN_S);
-            if self.common.options.purge_cool_down && is_cooling {
+            if has_cool_down && is_cooling {
                 return Err(BrokerError::PurgeInProgress);
             }
             definition.purged_ms = now.0;

@@ -13,17 +13,18 @@ use crate::figures::Counters;
 use crate::queue::SharedQueue;
 
 impl SharedQueue {
-    /// Deletes all messages or, if a claim is refused, none. Resolves after the commit.
+    /// Deletes all messages or, if a claim is refused, none; returns how many there were. Resolves
+    /// after the commit.
     pub async fn delete_claimed(
         &self,
         claims: &[Claim],
-    ) -> Result<Result<(), ClaimError>, BrokerError> {
+    ) -> Result<Result<usize, ClaimError>, BrokerError> {
         let deleted = self.claim(claims.len(), Purpose::Reclaim, |queue, now, records| {
             queue.delete_claimed(now, claims, records)
         });
         let deleted = deleted.await?;
-        if deleted.is_ok() {
-            Counters::add(&self.counters.messages_deleted, claims.len());
+        if let Ok(count) = deleted {
+            Counters::add(&self.counters.messages_deleted, count);
             self.common.want_maintenance();
         }
         Ok(deleted)

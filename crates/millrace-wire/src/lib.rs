@@ -1,4 +1,4 @@
-//! AWS wire protocols: bytes to typed values and back. No I/O, no clock, no behaviour.
+//! Wire protocols, those of AWS and of IronMQ: bytes to typed values and back. No I/O, no clock, no behaviour.
 //!
 //! [`Request`] and [`Response`] are the seam between the server, which knows sockets, and the
 //! services, which know actions; no type of an HTTP library crosses it.
@@ -11,6 +11,7 @@ mod escape;
 #[doc(hidden)]
 pub mod fuzz;
 mod http;
+pub mod ironmq;
 mod origin;
 pub mod path;
 mod percent;

@@ -306,7 +306,7 @@ impl Broker {
         self.claim(receipt, |queue, claim, records| queue.release(now, claim, delay_s, records))
     }
 
-    pub(crate) fn delete_claimed(&mut self, receipt: &Receipt) -> Result<(), ClaimError> {
+    pub(crate) fn delete_claimed(&mut self, receipt: &Receipt) -> Result<usize, ClaimError> {
         let now = self.now;
         self.claim(receipt, |queue, claim, records| queue.delete_claimed(now, &[*claim], records))
     }

@@ -169,7 +169,7 @@ fn reservations_are_as_they_were_after_a_restart() {
         for receipt in [renewed, released, delayed] {
             assert_eq!(broker.delete_claimed(receipt), ended, "{}", receipt.name);
         }
-        assert_eq!(broker.delete_claimed(deleted), Err(ClaimError::NotFound));
+        assert_eq!(broker.delete_claimed(deleted), Ok(0));
         broker.delete_claimed(kept).unwrap();
         assert_eq!(broker.receive(queue, &ANY).unwrap().receipts[0].name, "b");
         broker.now = broker.now.plus_seconds(90);
