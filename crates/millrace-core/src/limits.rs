@@ -1,6 +1,8 @@
 //! Every documented number of Amazon SQS, as of 2026 ("Amazon SQS message quotas", "queue
 //! quotas", API reference). All are inclusive bounds.
 
+pub mod ironmq;
+
 use std::ops::RangeInclusive;
 
 /// Bytes of body, attribute names, types and values; also the total of a batch.

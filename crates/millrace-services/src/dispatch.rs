@@ -25,6 +25,7 @@ use crate::auth::{self, Auth};
 use crate::authorize::{Context, authorize};
 use crate::cloudwatch::{CloudWatch, Minute, Monitor};
 use crate::gzip::{self, Inflated, Inflater};
+use crate::ironmq::IronMq;
 use crate::principal::{Caller, Principal};
 use crate::service::{AwsService, Call, unknown_action};
 use crate::simpledb::{self, Exports, SimpleDb, TableFigures};
@@ -160,7 +161,7 @@ impl Services {
         };
         let telemetry = Telemetry::new(sources, options.metrics.clone(), !auth.is_on());
         let admin = AdminParts {
-            shards,
+            shards: shards.clone(),
             monitor,
             auth: auth.clone(),
             sqs: sqs.clone(),
@@ -169,8 +170,13 @@ impl Services {
             account: account.clone(),
             is_test: options.is_test,
         };
-        let mut branches: Vec<Arc<dyn Branch>> =
-            vec![Arc::new(telemetry), Arc::new(Admin::new(admin, &rows)), Arc::new(Exports)];
+        let iron_mq = IronMq::new(shards.clone(), auth.clone(), region, requests.clone());
+        let mut branches: Vec<Arc<dyn Branch>> = vec![
+            Arc::new(iron_mq),
+            Arc::new(telemetry),
+            Arc::new(Admin::new(admin, &rows)),
+            Arc::new(Exports),
+        ];
         branches.push(Arc::new(Certificate(options.signer.0.clone())));
         branches.extend(further.branches);
         Services {

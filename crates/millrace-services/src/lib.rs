@@ -10,6 +10,7 @@ mod authorize;
 mod cloudwatch;
 mod dispatch;
 mod gzip;
+mod ironmq;
 mod policy;
 mod policy_text;
 mod principal;

@@ -12,8 +12,13 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
+use millrace_wire::ironmq::Endpoint;
+
 use super::series::Series;
 use crate::table::Row;
+
+/// The service of endpoints that are found by their paths.
+const IRON_MQ: &str = "ironmq";
 
 /// Threads beyond share cells.
 const SHARDS: usize = 16;
@@ -51,8 +56,11 @@ thread_local! {
 
 /// Counts of all requests of the services.
 pub(crate) struct RequestCounts {
-    /// Service and name of each action of the table, by its number; the last are all others.
+    /// Service and name of each action of the table, by its number; then those of IronMQ; the last
+    /// are all others.
     actions: Vec<(&'static str, &'static str)>,
+    /// The number of the first that is not of the table.
+    first_endpoint: usize,
     /// Made when a thread first counts.
     shards: [OnceLock<Box<[Counts]>>; SHARDS],
     next_shard: AtomicUsize,
@@ -76,15 +84,23 @@ struct Sums {
 }
 
 impl RequestCounts {
-    /// Counts the actions of these rows.
+    /// Counts the actions of these rows, and the endpoints of IronMQ.
     pub(crate) fn new(rows: &[Row]) -> RequestCounts {
         let of_row = |row: &Row| {
             let service = row.metadata.name;
             row.actions.iter().map(move |action| (service, *action)).collect::<Vec<_>>()
         };
-        let actions = rows.iter().flat_map(of_row).chain([OTHER]).collect();
+        let mut actions: Vec<_> = rows.iter().flat_map(of_row).collect();
+        let first_endpoint = actions.len();
+        actions.extend(Endpoint::NAMES.map(|name| (IRON_MQ, name)));
+        actions.push(OTHER);
         let shards = std::array::from_fn(|_| OnceLock::new());
-        RequestCounts { actions, shards, next_shard: AtomicUsize::new(0) }
+        RequestCounts { actions, first_endpoint, shards, next_shard: AtomicUsize::new(0) }
+    }
+
+    /// Counts a request that was answered, for an endpoint of IronMQ.
+    pub(crate) fn add_iron_mq(&self, endpoint: &Endpoint<'_>, status: u16, took: Duration) {
+        self.add(Some(self.first_endpoint + endpoint.number()), status, took);
     }
 
     /// Counts a request that was answered, for the action of that number in the table.

@@ -58,6 +58,66 @@ pub enum Endpoint<'a> {
     DeleteAlert(Cow<'a, str>, Cow<'a, str>),
 }
 
+impl Endpoint<'_> {
+    /// What the endpoints are called in figures, by their numbers.
+    pub const NAMES: [&'static str; 24] = [
+        "ListQueues",
+        "PutQueue",
+        "PatchQueue",
+        "GetQueue",
+        "DeleteQueue",
+        "PostMessages",
+        "PostWebhook",
+        "ReserveMessages",
+        "PeekMessages",
+        "DeleteMessages",
+        "ClearMessages",
+        "GetMessage",
+        "DeleteMessage",
+        "TouchMessage",
+        "ReleaseMessage",
+        "GetPushStatuses",
+        "DeletePushStatus",
+        "AddSubscribers",
+        "ReplaceSubscribers",
+        "RemoveSubscribers",
+        "AddAlerts",
+        "ReplaceAlerts",
+        "DeleteAlerts",
+        "DeleteAlert",
+    ];
+
+    /// The number of the endpoint's name.
+    pub fn number(&self) -> usize {
+        match self {
+            Endpoint::ListQueues => 0,
+            Endpoint::PutQueue(..) => 1,
+            Endpoint::PatchQueue(..) => 2,
+            Endpoint::GetQueue(..) => 3,
+            Endpoint::DeleteQueue(..) => 4,
+            Endpoint::Post(..) => 5,
+            Endpoint::Webhook(..) => 6,
+            Endpoint::Reserve(..) => 7,
+            Endpoint::Peek(..) => 8,
+            Endpoint::DeleteMessages(..) => 9,
+            Endpoint::Clear(..) => 10,
+            Endpoint::GetMessage(..) => 11,
+            Endpoint::DeleteMessage(..) => 12,
+            Endpoint::Touch(..) => 13,
+            Endpoint::Release(..) => 14,
+            Endpoint::PushStatuses(..) => 15,
+            Endpoint::DeletePushStatus(..) => 16,
+            Endpoint::AddSubscribers(..) => 17,
+            Endpoint::ReplaceSubscribers(..) => 18,
+            Endpoint::RemoveSubscribers(..) => 19,
+            Endpoint::AddAlerts(..) => 20,
+            Endpoint::ReplaceAlerts(..) => 21,
+            Endpoint::DeleteAlerts(..) => 22,
+            Endpoint::DeleteAlert(..) => 23,
+        }
+    }
+}
+
 /// A request that is for nothing of this API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misrouted {

@@ -1,0 +1,304 @@
+//! Queues: listing, creating, changing, describing, deleting.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use millrace_broker::{Creation, Definition, NewQueue, QueueGlance, SharedQueue};
+use millrace_core::{QueueKey, limits};
+use millrace_wire::Response;
+use millrace_wire::ironmq::{self, Number, QueueRequest, Version};
+use millrace_wire::query::Parameters;
+use serde_json::{Map, Value, json};
+
+use super::refusal::{Refusal, bounded};
+use super::settings::{self, IronSettings};
+use super::{Asking, IronMq};
+
+impl IronMq {
+    /// The queue of that name in the caller's project.
+    pub(super) fn queue(
+        &self,
+        asking: &Asking<'_>,
+        name: &str,
+    ) -> Result<Arc<SharedQueue>, Refusal> {
+        let place = &asking.namespace;
+        let queue = self.shards.catalog().queue(&place.region, &place.account, name);
+        queue.ok_or_else(Refusal::no_queue)
+    }
+
+    /// The queue of that name, made if there is none.
+    pub(super) async fn queue_or_new(
+        &self,
+        asking: &Asking<'_>,
+        name: &str,
+    ) -> Result<Arc<SharedQueue>, Refusal> {
+        match self.queue(asking, name) {
+            Ok(queue) => Ok(queue),
+            Err(_) => self.create(asking, name, &QueueRequest::default()).await,
+        }
+    }
+
+    pub(super) async fn put_queue(
+        &self,
+        asking: &Asking<'_>,
+        name: &str,
+        request: &QueueRequest<'_>,
+    ) -> Result<Response, Refusal> {
+        let queue = match self.queue(asking, name) {
+            Ok(queue) => {
+                self.change(asking, &queue, request).await?;
+                queue
+            }
+            Err(_) => self.create(asking, name, request).await?,
+        };
+        Ok(self.shown(asking, &queue, false))
+    }
+
+    pub(super) fn get_queue(&self, asking: &Asking<'_>, name: &str) -> Result<Response, Refusal> {
+        let queue = self.queue(asking, name)?;
+        Ok(self.shown(asking, &queue, true))
+    }
+
+    pub(super) async fn delete_queue(
+        &self,
+        asking: &Asking<'_>,
+        name: &str,
+    ) -> Result<Response, Refusal> {
+        let queue = self.queue(asking, name)?;
+        self.shards.catalog().delete_queue(&queue).await?;
+        Ok(ironmq::text(200, "Deleted."))
+    }
+
+    pub(super) async fn clear(&self, asking: &Asking<'_>, name: &str) -> Result<Response, Refusal> {
+        self.queue(asking, name)?.clear().await?;
+        Ok(ironmq::text(200, "Cleared"))
+    }
+
+    pub(super) fn list_queues(
+        &self,
+        asking: &Asking<'_>,
+        parameters: &Parameters<'_>,
+    ) -> Result<Response, Refusal> {
+        let place = &asking.namespace;
+        let number = |name: &str| number(parameters, name);
+        let per_page = number("per_page")?.and_then(Number::set).unwrap_or_default();
+        let per_page = match u64::try_from(per_page) {
+            Ok(0) => limits::ironmq::PER_PAGE,
+            Ok(given) => given.min(limits::ironmq::PER_PAGE_MAX) as usize,
+            Err(_) => {
+                return Err(Refusal::out_of_range("per_page", 1, limits::ironmq::PER_PAGE_MAX));
+            }
+        };
+        let prefix = parameters.get("prefix").unwrap_or_default();
+        let after = parameters.get("previous").filter(|previous| !previous.is_empty());
+        // Version 1 counts pages; version 3 takes no notice of them.
+        let page = match asking.version {
+            Version::V1 => bounded("page", number("page")?, 0, limits::ironmq::PAGE_MAX)?,
+            Version::V3 => None,
+        };
+        let skipped = page.unwrap_or_default() as usize * per_page;
+        let catalog = self.shards.catalog();
+        let (region, account) = (&place.region, &place.account);
+        let queues = catalog.list_queues(region, account, prefix, after, skipped + per_page);
+        let names = queues.iter().skip(skipped).map(|queue| &queue.key().name);
+        let answer = match asking.version {
+            Version::V3 => {
+                json!({ "queues": names.map(|name| json!({ "name": name })).collect::<Vec<_>>() })
+            }
+            Version::V1 => names
+                .map(|name| json!({ "id": name, "project_id": place.project, "name": name }))
+                .collect(),
+        };
+        Ok(ironmq::answer(200, answer.to_string()))
+    }
+
+    /// Creates a queue, and its dead-letter queue if that is missing.
+    async fn create(
+        &self,
+        asking: &Asking<'_>,
+        name: &str,
+        request: &QueueRequest<'_>,
+    ) -> Result<Arc<SharedQueue>, Refusal> {
+        settings::check_name(name)?;
+        if name.ends_with(".fifo") {
+            return Err(Refusal::bad("Queues whose names end in .fifo are created through SQS"));
+        }
+        let place = &asking.namespace;
+        let key = QueueKey::new(&place.region, &place.account, name);
+        let mut new = NewQueue {
+            key,
+            settings: settings::defaults(),
+            attributes: BTreeMap::new(),
+            tags: BTreeMap::new(),
+        };
+        let asked = asking.asked(request);
+        let mut iron = IronSettings::default();
+        let NewQueue { key, settings, attributes, .. } = &mut new;
+        settings::apply(asked, key, true, settings, attributes, &mut iron)?;
+        self.make_queues_of(asking, &new.settings, request).await?;
+        match self.shards.create_queue(&new).await? {
+            Creation::Created(queue) => Ok(queue),
+            // Somebody else was quicker.
+            Creation::Existing(queue) => {
+                self.change(asking, &queue, request).await?;
+                Ok(queue)
+            }
+        }
+    }
+
+    async fn change(
+        &self,
+        asking: &Asking<'_>,
+        queue: &SharedQueue,
+        request: &QueueRequest<'_>,
+    ) -> Result<(), Refusal> {
+        let asked = asking.asked(request);
+        let apply = |definition: &mut Definition| {
+            let mut iron = IronSettings::of(definition);
+            let Definition { settings, attributes, .. } = definition;
+            settings::apply(asked, queue.key(), false, settings, attributes, &mut iron)
+        };
+        let mut wanted = Definition::clone(&queue.definition());
+        apply(&mut wanted)?;
+        self.make_queues_of(asking, &wanted.settings, request).await?;
+        self.shards.catalog().update_queue(queue, apply).await?
+    }
+
+    /// Creates the queues that a queue's settings name, if they are missing.
+    async fn make_queues_of(
+        &self,
+        asking: &Asking<'_>,
+        wanted: &millrace_broker::Settings,
+        request: &QueueRequest<'_>,
+    ) -> Result<(), Refusal> {
+        let names_dead_letter = request.dead_letter.is_some();
+        if let Some(redrive) = wanted.redrive.as_ref().filter(|_| names_dead_letter)
+            && self.queue(asking, &redrive.name).is_err()
+        {
+            Box::pin(self.create(asking, &redrive.name, &QueueRequest::default())).await?;
+        }
+        Ok(())
+    }
+
+    /// The answer that describes a queue.
+    pub(super) fn shown(
+        &self,
+        asking: &Asking<'_>,
+        queue: &SharedQueue,
+        has_counters: bool,
+    ) -> Response {
+        let definition = queue.definition();
+        let iron = IronSettings::of(&definition);
+        let (counts, _) = queue.count_messages();
+        let counters = (counts.total(), QueueGlance::of(queue).totals.messages_sent);
+        let description = match asking.version {
+            Version::V3 => {
+                let described =
+                    described(asking, &definition, &iron, has_counters.then_some(counters));
+                json!({ "queue": described })
+            }
+            Version::V1 => Value::Object(described_v1(asking, queue, &iron, counters)),
+        };
+        ironmq::answer(200, description.to_string())
+    }
+}
+
+/// Version 3's queue object.
+fn described(
+    asking: &Asking<'_>,
+    definition: &Definition,
+    iron: &IronSettings,
+    counters: Option<(u64, u64)>,
+) -> Map<String, Value> {
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
+    put("project_id", json!(asking.namespace.project));
+    put("name", json!(definition.name));
+    if let Some((size, total)) = counters {
+        put("size", json!(size));
+        put("total_messages", json!(total));
+    }
+    put("message_timeout", json!(definition.settings.visibility_timeout_s));
+    put("message_expiration", json!(definition.settings.retention_s));
+    put("type", json!(iron.kind.name()));
+    if iron.is_push() {
+        let mut push = json!({
+            "subscribers": subscribers(iron),
+            "retries": iron.push.retries,
+            "retries_delay": iron.push.retries_delay_s,
+        });
+        if !iron.push.error_queue.is_empty() {
+            push["error_queue"] = json!(iron.push.error_queue);
+        }
+        put("push", push);
+    }
+    if let Some(redrive) = &definition.settings.redrive {
+        let max_reservations = redrive.max_receive_count;
+        put(
+            "dead_letter",
+            json!({ "queue_name": redrive.name, "max_reservations": max_reservations }),
+        );
+    }
+    if !iron.alerts.is_empty() {
+        put("alerts", iron.alerts.iter().map(alert).collect());
+    }
+    object
+}
+
+/// Version 1's.
+fn described_v1(
+    asking: &Asking<'_>,
+    queue: &SharedQueue,
+    iron: &IronSettings,
+    (size, total): (u64, u64),
+) -> Map<String, Value> {
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
+    put("id", json!(format!("{:024x}", queue.id().0)));
+    put("name", json!(queue.key().name));
+    put("size", json!(size));
+    put("total_messages", json!(total));
+    put("project_id", json!(asking.namespace.project));
+    if iron.is_push() {
+        put("retries", json!(iron.push.retries));
+        put("push_type", json!(iron.kind.name()));
+        put("retries_delay", json!(iron.push.retries_delay_s));
+        put("subscribers", subscribers(iron));
+        if !iron.push.error_queue.is_empty() {
+            put("error_queue", json!(iron.push.error_queue));
+        }
+    }
+    if !iron.alerts.is_empty() {
+        put("alerts", iron.alerts.iter().map(alert).collect());
+    }
+    object
+}
+
+fn subscribers(iron: &IronSettings) -> Value {
+    let one = |it: &settings::Subscriber| {
+        let mut shown = json!({ "name": it.name, "url": it.url });
+        if !it.headers.is_empty() {
+            shown["headers"] = json!(it.headers);
+        }
+        shown
+    };
+    iron.push.subscribers.iter().map(one).collect()
+}
+
+fn alert(alert: &settings::Alert) -> Value {
+    json!({
+        "id": alert.id,
+        "type": alert.kind,
+        "direction": alert.direction,
+        "trigger": alert.trigger,
+        "queue": alert.queue,
+        "snooze": alert.snooze_s,
+    })
+}
+
+/// A parameter that is a number; empty counts as 0.
+pub(super) fn number(parameters: &Parameters<'_>, name: &str) -> Result<Option<Number>, Refusal> {
+    let Some(text) = parameters.get(name) else { return Ok(None) };
+    let number = Number::parse(text);
+    number.map(Some).ok_or_else(|| Refusal::bad(format!("{name} must be a number")))
+}

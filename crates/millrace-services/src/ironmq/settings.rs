@@ -1,0 +1,397 @@
+//! What IronMQ says of a queue beyond SQS, kept as one attribute of its definition: the type,
+//! subscribers, alerts. What both have in common is in the definition's own fields, so that each
+//! sees what the other has set.
+
+use std::collections::BTreeMap;
+
+use millrace_broker::{Definition, Redrive, Settings};
+use millrace_core::{QueueKey, limits};
+use millrace_wire::ironmq::{Alert as AlertAsked, QueueRequest, Subscriber as SubscriberAsked};
+use millrace_wire::sqs::Text;
+use serde::{Deserialize, Serialize};
+
+use super::refusal::{Refusal, bounded};
+
+/// The attribute's name. SQS does not show it.
+const ATTRIBUTE: &str = "IronMQ";
+
+/// Settings that only IronMQ knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct IronSettings {
+    #[serde(default)]
+    pub kind: QueueType,
+    #[serde(default)]
+    pub push: Push,
+    #[serde(default)]
+    pub alerts: Vec<Alert>,
+}
+
+/// Who fetches messages from a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum QueueType {
+    /// Clients, who ask for them.
+    #[default]
+    Pull,
+    /// Nobody: each message is posted to every subscriber.
+    Multicast,
+    /// Nobody: each message is posted to one of the subscribers.
+    Unicast,
+}
+
+/// Settings of a push queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Push {
+    pub subscribers: Vec<Subscriber>,
+    /// Attempts after the first.
+    pub retries: u32,
+    pub retries_delay_s: u32,
+    /// Empty if there is none.
+    #[serde(default)]
+    pub error_queue: String,
+}
+
+/// An endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Subscriber {
+    /// Version 1 has no names: there it is the URL.
+    pub name: String,
+    pub url: String,
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// A message about the size of the queue, when it is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Alert {
+    pub id: String,
+    pub kind: AlertKind,
+    pub direction: Direction,
+    pub trigger: u64,
+    /// Where the message goes.
+    pub queue: String,
+    pub snooze_s: u64,
+}
+
+/// When an alert fires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum AlertKind {
+    /// When the size passes the trigger.
+    #[default]
+    Fixed,
+    /// At each multiple of the trigger.
+    Progressive,
+}
+
+/// The way in which the size passes the trigger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Direction {
+    #[default]
+    Asc,
+    Desc,
+}
+
+impl Default for Push {
+    fn default() -> Push {
+        Push {
+            subscribers: Vec::new(),
+            retries: limits::ironmq::RETRIES,
+            retries_delay_s: limits::ironmq::RETRIES_DELAY_S,
+            error_queue: String::new(),
+        }
+    }
+}
+
+impl QueueType {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            QueueType::Pull => "pull",
+            QueueType::Multicast => "multicast",
+            QueueType::Unicast => "unicast",
+        }
+    }
+
+    /// The type of that name; an empty one says nothing.
+    fn parse(name: &str) -> Result<Option<QueueType>, Refusal> {
+        match name {
+            "" => Ok(None),
+            "pull" => Ok(Some(QueueType::Pull)),
+            "multicast" => Ok(Some(QueueType::Multicast)),
+            "unicast" => Ok(Some(QueueType::Unicast)),
+            _ => Err(Refusal::bad("type must be pull, multicast or unicast")),
+        }
+    }
+}
+
+impl IronSettings {
+    /// Those of a queue. One that IronMQ has not changed has the defaults.
+    pub(super) fn of(definition: &Definition) -> IronSettings {
+        let Some(text) = definition.attributes.get(ATTRIBUTE) else {
+            return IronSettings::default();
+        };
+        serde_json::from_str(text).unwrap_or_else(|error| {
+            tracing::error!(queue = definition.name, %error, "IronMQ settings cannot be read");
+            IronSettings::default()
+        })
+    }
+
+    /// True for a queue whose messages are posted to subscribers.
+    pub(super) fn is_push(&self) -> bool {
+        self.kind != QueueType::Pull
+    }
+
+    /// Writes them into the attributes of a queue, where defaults need no place.
+    pub(super) fn store(&self, attributes: &mut BTreeMap<String, String>) -> Result<(), Refusal> {
+        if *self == IronSettings::default() {
+            attributes.remove(ATTRIBUTE);
+            return Ok(());
+        }
+        let text = serde_json::to_string(self);
+        let text = text.map_err(|error| Refusal::new(500, error.to_string()))?;
+        attributes.insert(ATTRIBUTE.to_owned(), text);
+        Ok(())
+    }
+
+    /// Sets the type, which stays as it is once the queue is there, in version 3.
+    fn set_type(&mut self, asked: Asked<'_>, is_new: bool) -> Result<(), Refusal> {
+        let of_v3 = asked.request.r#type.as_ref().map(Text::as_str);
+        let of_v1 = asked.request.push_type.as_ref().map(Text::as_str);
+        let name = of_v3.or(of_v1).unwrap_or_default();
+        let has_push = asked.request.push.is_some() || asked.request.subscribers.is_some();
+        let kind = match QueueType::parse(name)? {
+            Some(kind) => kind,
+            None if has_push && (is_new || asked.is_type_changeable) && !self.is_push() => {
+                QueueType::Multicast
+            }
+            None => return Ok(()),
+        };
+        if kind != self.kind && !is_new && !asked.is_type_changeable {
+            return Err(Refusal::new(403, "Queue type cannot be changed"));
+        }
+        self.kind = kind;
+        Ok(())
+    }
+
+    fn set_push(&mut self, request: &QueueRequest<'_>) -> Result<(), Refusal> {
+        let wrapped = request.push.as_ref();
+        let subscribers = wrapped.and_then(|it| it.subscribers.as_ref());
+        if let Some(given) = subscribers.or(request.subscribers.as_ref()) {
+            let given: Result<Vec<_>, _> = given.0.iter().map(Subscriber::checked).collect();
+            self.push.subscribers = unique(given?)?;
+        }
+        let limits = (limits::ironmq::RETRIES_MAX, limits::ironmq::RETRIES_DELAY_MAX_S);
+        let retries = wrapped.map_or(request.retries, |it| it.retries.or(request.retries));
+        if let Some(retries) = bounded("retries", retries, 0, limits.0)? {
+            self.push.retries = retries;
+        }
+        let delay = wrapped.map_or(request.retries_delay, |it| it.retries_delay);
+        if let Some(delay) =
+            bounded("retries_delay", delay, limits::ironmq::RETRIES_DELAY_MIN_S, limits.1)?
+        {
+            self.push.retries_delay_s = delay;
+        }
+        let error_queue = wrapped.and_then(|it| it.error_queue.as_ref());
+        if let Some(name) = error_queue.or(request.error_queue.as_ref()) {
+            if !name.is_empty() {
+                check_name(name)?;
+            }
+            self.push.error_queue = name.as_str().to_owned();
+        }
+        Ok(())
+    }
+}
+
+impl Subscriber {
+    /// A subscriber as a client describes it.
+    pub(super) fn checked(asked: &SubscriberAsked<'_>) -> Result<Subscriber, Refusal> {
+        let url = asked.url.as_ref().map(Text::as_str).unwrap_or_default();
+        if url.is_empty() {
+            return Err(Refusal::bad("A subscriber must have a url"));
+        }
+        let name = asked.name.as_ref().map(Text::as_str).filter(|name| !name.is_empty());
+        let headers = asked.headers.as_ref().map(|it| &it.0[..]).unwrap_or_default();
+        let headers =
+            headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Ok(Subscriber { name: name.unwrap_or(url).to_owned(), url: url.to_owned(), headers })
+    }
+}
+
+impl Alert {
+    /// An alert as a client describes it, with that id if it names none.
+    pub(super) fn checked(asked: &AlertAsked<'_>, id: String) -> Result<Alert, Refusal> {
+        let text = |text: &Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
+        let kind = match &*text(&asked.r#type) {
+            "" | "fixed" => AlertKind::Fixed,
+            "progressive" => AlertKind::Progressive,
+            _ => return Err(Refusal::bad("Alert type must be fixed or progressive")),
+        };
+        let direction = match &*text(&asked.direction) {
+            "" | "asc" => Direction::Asc,
+            "desc" => Direction::Desc,
+            _ => return Err(Refusal::bad("Alert direction must be asc or desc")),
+        };
+        let trigger = asked.trigger.unwrap_or_default().0;
+        let trigger = u64::try_from(trigger).ok().filter(|trigger| *trigger > 0);
+        let trigger =
+            trigger.ok_or_else(|| Refusal::bad("Alert trigger must be greater than 0"))?;
+        let queue = text(&asked.queue);
+        check_name(&queue)?;
+        let snooze = asked.snooze.unwrap_or_default().0;
+        let snooze_s = u64::try_from(snooze)
+            .map_err(|_| Refusal::bad("Alert snooze must not be less than 0"))?;
+        let id = Some(text(&asked.id)).filter(|id| !id.is_empty()).unwrap_or(id);
+        Ok(Alert { id, kind, direction, trigger, queue, snooze_s })
+    }
+
+    /// True if both would fire at the same times.
+    pub(super) fn is_like(&self, other: &Alert) -> bool {
+        (self.kind, self.direction, self.trigger, &self.queue)
+            == (other.kind, other.direction, other.trigger, &other.queue)
+    }
+}
+
+/// A request to create a queue or to change one.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub request: &'a QueueRequest<'a>,
+    /// Version 1.
+    pub is_type_changeable: bool,
+}
+
+/// The settings of a queue that IronMQ creates.
+pub(super) fn defaults() -> Settings {
+    Settings {
+        visibility_timeout_s: limits::ironmq::MESSAGE_TIMEOUT_S,
+        retention_s: limits::ironmq::MESSAGE_EXPIRATION_S,
+        ..Settings::default()
+    }
+}
+
+/// Sets what a request names; on failure some may be set, so apply to a copy.
+pub(super) fn apply(
+    asked: Asked<'_>,
+    key: &QueueKey,
+    is_new: bool,
+    settings: &mut Settings,
+    attributes: &mut BTreeMap<String, String>,
+    iron: &mut IronSettings,
+) -> Result<(), Refusal> {
+    let request = asked.request;
+    let timeout_max = limits::ironmq::MESSAGE_TIMEOUT_MAX_S;
+    if let Some(timeout) = bounded("message_timeout", request.message_timeout, 1, timeout_max)? {
+        settings.visibility_timeout_s = timeout;
+    }
+    let expiration_max = limits::ironmq::MESSAGE_EXPIRATION_MAX_S;
+    let expiration = bounded("message_expiration", request.message_expiration, 1, expiration_max)?;
+    if let Some(expiration) = expiration {
+        settings.retention_s = expiration;
+    }
+    iron.set_type(asked, is_new)?;
+    iron.set_push(request)?;
+    if let Some(dead_letter) = &request.dead_letter {
+        let name = dead_letter.queue_name.as_ref().map(Text::as_str);
+        let max_max = limits::ironmq::MAX_RESERVATIONS_MAX;
+        let max = bounded("max_reservations", dead_letter.max_reservations, 1, max_max)?;
+        set_dead_letter(name, max, key, settings, attributes)?;
+    }
+    if let Some(alerts) = &request.alerts {
+        let numbered = (1..).zip(&alerts.0);
+        let alerts: Result<Vec<_>, _> =
+            numbered.map(|(number, it)| Alert::checked(it, format!("{number}"))).collect();
+        iron.alerts = alerts?;
+    }
+    check_together(settings, iron, request.push.is_some())?;
+    iron.store(attributes)
+}
+
+/// An empty name takes the dead-letter queue away.
+fn set_dead_letter(
+    name: Option<&str>,
+    max_reservations: Option<u32>,
+    key: &QueueKey,
+    settings: &mut Settings,
+    attributes: &mut BTreeMap<String, String>,
+) -> Result<(), Refusal> {
+    let current = settings.redrive.take();
+    let name = match (name, &current) {
+        (None, Some(current)) => current.name.clone(),
+        (None, None) => return Err(Refusal::bad("dead_letter needs a queue_name")),
+        (Some(name), _) => name.to_owned(),
+    };
+    if name.is_empty() {
+        attributes.remove("RedrivePolicy");
+        return Ok(());
+    }
+    check_name(&name)?;
+    if name == key.name {
+        return Err(Refusal::bad("A queue cannot be its own dead letter queue"));
+    }
+    let target = QueueKey::new(&key.region, &key.account, &name);
+    let max_receive_count = max_reservations
+        .or(current.map(|it| it.max_receive_count))
+        .unwrap_or(limits::ironmq::MAX_RESERVATIONS);
+    // As SQS shows it.
+    let policy = serde_json::json!({
+        "deadLetterTargetArn": target.to_string(),
+        "maxReceiveCount": max_receive_count,
+    });
+    attributes.insert("RedrivePolicy".to_owned(), policy.to_string());
+    let QueueKey { region, account, name } = target;
+    settings.redrive = Some(Redrive { region, account, name, max_receive_count });
+    Ok(())
+}
+
+/// Rules about several settings.
+pub(super) fn check_together(
+    settings: &Settings,
+    iron: &IronSettings,
+    names_push: bool,
+) -> Result<(), Refusal> {
+    if iron.alerts.len() > limits::ironmq::ALERTS {
+        return Err(Refusal::bad("A queue can have up to 5 alerts"));
+    }
+    let is_twice = |(number, alert): (usize, &Alert)| {
+        iron.alerts.iter().take(number).any(|earlier| earlier.is_like(alert))
+    };
+    if iron.alerts.iter().enumerate().any(is_twice) {
+        return Err(Refusal::bad("At least one new alert duplicates current queue alerts."));
+    }
+    if !iron.is_push() {
+        return match iron.push.subscribers.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::bad("Pull queues do not have subscribers")),
+        };
+    }
+    if !iron.alerts.is_empty() {
+        return Err(Refusal::bad("Push queues do not support alerts."));
+    }
+    if settings.redrive.is_some() {
+        return Err(Refusal::bad("Push queues do not support dead letter queues"));
+    }
+    match names_push && iron.push.subscribers.is_empty() {
+        true => Err(Refusal::bad("A push queue must have at least one subscriber")),
+        false => Ok(()),
+    }
+}
+
+/// Subscribers are told apart by their names.
+pub(super) fn unique(subscribers: Vec<Subscriber>) -> Result<Vec<Subscriber>, Refusal> {
+    for (number, subscriber) in subscribers.iter().enumerate() {
+        if subscribers.iter().take(number).any(|earlier| earlier.name == subscriber.name) {
+            return Err(Refusal::bad("Two subscribers have the same name"));
+        }
+    }
+    Ok(subscribers)
+}
+
+/// A queue may have any name that fits into URLs and logs.
+pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
+    let is_allowed = (1..=limits::ironmq::QUEUE_NAME_BYTES).contains(&name.len())
+        && !name.chars().any(char::is_control);
+    match is_allowed {
+        true => Ok(()),
+        false => Err(Refusal::bad("Queue name must be 1 to 255 bytes without control characters")),
+    }
+}
