@@ -13,8 +13,8 @@ const BINARY =
   join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "fast", "millrace");
 
 /**
- * Resolves to `{ endpoint, stop(), certificate }` once the server says that it serves. With `tlsFor`, names
- * and addresses, it speaks TLS with a certificate for these, which is its own authority.
+ * Resolves to `{ endpoint, port, stop(), certificate }` once the server says that it serves. With `tlsFor`, names and
+ * addresses, it speaks TLS with a certificate for these, which is its own authority.
  */
 export async function startServer({ more = [], tlsFor } = {}) {
   const directory = mkdtempSync(join(tmpdir(), "millrace-js-"));
@@ -33,8 +33,8 @@ export async function startServer({ more = [], tlsFor } = {}) {
   process.on("exit", () => child.kill("SIGKILL"));
 
   const deadline = Date.now() + 20_000;
-  let endpoint;
-  while (!(endpoint = servedAt(readFileSync(log, "utf8")))) {
+  let serving;
+  while (!(serving = servingLine(readFileSync(log, "utf8")))) {
     if (child.exitCode !== null || child.pid === undefined || Date.now() > deadline) {
       child.kill("SIGKILL");
       throw new Error(`the server does not serve:\n${readFileSync(log, "utf8")}`);
@@ -49,7 +49,8 @@ export async function startServer({ more = [], tlsFor } = {}) {
     rmSync(directory, { recursive: true });
     if (text.includes("panic")) throw new Error(`the server panicked:\n${text}`);
   }
-  return { endpoint, stop, certificate };
+  const port = serving.address.split(":").at(-1);
+  return { endpoint: serving.endpoint, port, stop, certificate };
 }
 
 /** The text of a new certificate in `tls.pem`, whose key is in `tls.key`. */
@@ -62,9 +63,9 @@ function makeCertificate(directory, names) {
   return readFileSync(file, "utf8");
 }
 
-/** The endpoint in the log's line that says so. */
-function servedAt(log) {
+/** The log's line that says where the server serves. */
+function servingLine(log) {
   const lines = log.split("\n").slice(0, -1); // The last may be half written.
   const line = lines.find((line) => line.includes('"serving"'));
-  return line && JSON.parse(line).endpoint;
+  return line && JSON.parse(line);
 }
