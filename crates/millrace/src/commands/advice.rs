@@ -158,7 +158,10 @@ async fn similar_queue(client: &SqsClient, name: &str) -> Option<String> {
 
 /// The name with the fewest letters that differ: one of four at the most, and always one. The end
 /// that FIFO queues have makes no difference.
-fn most_similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn most_similar<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     let stem = |name: &str| name.strip_suffix(".fifo").unwrap_or(name).to_owned();
     let meant = stem(name);
     let most = (meant.chars().count() / 4).max(1);
@@ -218,7 +221,7 @@ pub(super) fn of_connection(error: &TransportError) -> Option<String> {
 }
 
 /// Says what to change about a connection that fails.
-fn of_transport(message: &str) -> Option<String> {
+pub(super) fn of_transport(message: &str) -> Option<String> {
     let advice = match () {
         () if message.contains("InvalidContentType") || message.contains("corrupt message") => {
             "the port does not speak TLS: the URL must begin with http:// instead of https://"
