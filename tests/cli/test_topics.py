@@ -73,6 +73,8 @@ def test_topics_are_listed_and_unknown_ones_are_told(millrace, lines, topic):
     unknown = millrace("publish", f"{topic}-not", "x", expect=1)
     assert f"there is no topic {topic}-not here" in unknown.stderr
     assert f"millrace topic create {topic}-not" in unknown.stderr
+    elsewhere = millrace("publish", topic, "x", "--region", "eu-west-1", expect=1)
+    assert "asked for region eu-west-1" in elsewhere.stderr
     assert f"did you mean {topic}?" in millrace("publish", topic[:-1], "x", expect=1).stderr
 
 

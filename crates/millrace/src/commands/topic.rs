@@ -312,13 +312,14 @@ async fn arn(sns: &SnsClient, topic: &str) -> Result<String> {
     let mut arns = topics.iter().map(|it| text(it, "TopicArn"));
     match arns.clone().find(is_it) {
         Some(arn) => Ok(arn.to_owned()),
-        None => bail!(topic_advice::of_missing_topic(topic, &mut arns)),
+        None => bail!(topic_advice::of_missing_topic(topic, sns.region(), &mut arns)),
     }
 }
 
 /// Calls an action; its error says what to change.
 async fn advised(sns: &SnsClient, action: &str, parameters: Texts) -> Result<Answer, CallError> {
-    sns.call(action, parameters).await.map_err(|error| topic_advice::of_call(error, action))
+    let answer = sns.call(action, parameters).await;
+    answer.map_err(|error| topic_advice::of_call(error, action, sns.access_key()))
 }
 
 /// The members of a list, over all its pages.

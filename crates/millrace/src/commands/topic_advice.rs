@@ -2,24 +2,33 @@
 
 use millrace_client::{CallError, CallErrorKind};
 
-use super::advice::{most_similar, of_transport};
+use super::advice::{MAY_BE_CONSOLE, MAY_SPEAK_TLS, most_similar, of_auth, of_transport};
 
 /// Says where topics are listed and made, and which one may be meant; `arns` are those there are.
-pub(super) fn of_missing_topic(topic: &str, arns: &mut dyn Iterator<Item = &str>) -> String {
+pub(super) fn of_missing_topic(
+    topic: &str,
+    region: &str,
+    arns: &mut dyn Iterator<Item = &str>,
+) -> String {
     let names = arns.filter_map(|arn| arn.rsplit(':').next());
     let similar = most_similar(topic, names);
     let question = similar.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
     format!(
-        "there is no topic {topic} here\n{question}`millrace topic list` shows the topics of a region \
-         and account, `millrace topic create {topic}` makes this one"
+        "there is no topic {topic} here\n{question}asked for region {region}; `millrace topic list` \
+         shows its topics, `millrace topic create {topic}` makes this one"
     )
 }
 
 /// Adds advice to the error of a call.
-pub(super) fn of_call(mut error: CallError, action: &str) -> CallError {
+pub(super) fn of_call(mut error: CallError, action: &str, access_key: Option<&str>) -> CallError {
     let advice = match error.kind {
         CallErrorKind::Transport => of_transport(&error.message),
+        CallErrorKind::Auth => of_auth(&error, access_key),
+        CallErrorKind::Refused if error.code == "MethodNotAllowed" => {
+            Some(MAY_BE_CONSOLE.to_owned())
+        }
         CallErrorKind::Refused => of_refusal(&error.message, action).map(str::to_owned),
+        CallErrorKind::Malformed if error.code == "not-http" => Some(MAY_SPEAK_TLS.to_owned()),
         _ => None,
     };
     if let Some(advice) = advice {
@@ -68,10 +77,11 @@ mod tests {
         let arn = |name| format!("arn:aws:sns:us-east-1:000000000000:{name}");
         let arns = [arn("orders"), arn("refunds")];
 
-        let text = of_missing_topic("order", &mut arns.iter().map(String::as_str));
+        let text = of_missing_topic("order", "us-east-1", &mut arns.iter().map(String::as_str));
         assert!(text.contains("no topic order here\ndid you mean orders? "), "{text}");
-        let text = of_missing_topic("letters", &mut arns.iter().map(String::as_str));
+        let text = of_missing_topic("letters", "eu-west-1", &mut arns.iter().map(String::as_str));
         assert!(!text.contains("did you mean"), "{text}");
+        assert!(text.contains("eu-west-1"), "{text}");
         assert!(text.contains("millrace topic create letters"), "{text}");
     }
 
@@ -79,7 +89,7 @@ mod tests {
     fn refusals_say_which_flag_to_give() {
         let refused = |text| CallError::new(CallErrorKind::Refused, "InvalidParameter", text);
         let text = "Invalid parameter: The MessageGroupId parameter is required for FIFO topics";
-        assert!(of_call(refused(text), "Publish").message.ends_with("give --group ID"));
-        assert_eq!(of_call(refused("other"), "Publish").message, "other");
+        assert!(of_call(refused(text), "Publish", None).message.ends_with("give --group ID"));
+        assert_eq!(of_call(refused("other"), "Publish", None).message, "other");
     }
 }
