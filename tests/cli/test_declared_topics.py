@@ -1,6 +1,7 @@
 """Topics that the configuration file declares."""
 
 import json
+import re
 
 from support.sdk import sdk_client
 
@@ -37,3 +38,14 @@ def check(server, display, raw):
     assert attributes["RawMessageDelivery"] == raw
     assert json.loads(attributes["FilterPolicy"]) == {"kind": ["bill"]}
     assert attributes["RedrivePolicy"].endswith(':late"}')
+
+
+def test_queues_that_are_not_there_are_in_the_log(make_server):
+    without_late = FILE.replace("[queues.late]", "")
+    server = make_server(config=without_late.replace("[queues.bills]", "").format(display="d", raw="true"))
+    server.config = without_late.format(display="d", raw="false")
+    server.restart()
+
+    text = "a declared subscription is about a queue that is not there"
+    lines = [line for line in server.log.read_text().splitlines() if text in line]
+    assert [re.search(r"queue=\S+:(\w+)", line)[1] for line in lines] == ["bills", "late", "late"]

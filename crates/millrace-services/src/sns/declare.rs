@@ -1,5 +1,7 @@
 //! Topics declared in the configuration, created with their subscriptions when the server starts.
 
+use std::iter;
+
 use millrace_wire::ApiError;
 use millrace_wire::sns::{
     Answer, CreateTopic, SetSubscriptionAttributes, SetTopicAttributes, Subscribe, Tag, TagResource,
@@ -101,12 +103,16 @@ impl Sns {
             ..Subscribe::default()
         };
         let new = with(&declared.attributes);
-        let Err(error) = self.subscribe(caller, &self.endpoint, topic, &new).await else {
-            return Ok(());
+        let error = match self.subscribe(caller, &self.endpoint, topic, &new).await {
+            Ok(answer) => {
+                self.warn_of_missing_queues(&answer);
+                return Ok(());
+            }
+            Err(error) => error,
         };
         // It may be there with other attributes.
         let known = self.subscribe(caller, &self.endpoint, topic, &with(&[])).await;
-        let Ok(Answer::Subscription { subscription_arn }) = known else { return Err(error) };
+        let Ok(Answer::Subscription { subscription_arn }) = &known else { return Err(error) };
         for (name, value) in &declared.attributes {
             let input = SetSubscriptionAttributes {
                 subscription_arn: Some(subscription_arn.clone()),
@@ -115,7 +121,23 @@ impl Sns {
             };
             self.set_subscription_attributes(&input).await?;
         }
+        known.iter().for_each(|answer| self.warn_of_missing_queues(answer));
         Ok(())
+    }
+
+    /// A queue may be made later, or its name is mistyped: what the topic is sent is lost meanwhile.
+    fn warn_of_missing_queues(&self, subscribed: &Answer) {
+        let Answer::Subscription { subscription_arn } = subscribed else { return };
+        let Some(subscription) = self.topics.subscription(subscription_arn) else { return };
+        for key in iter::once(subscription.target()).chain(subscription.dead_letter()) {
+            if !key.is_hidden() && self.topics.queue(key).is_none() {
+                tracing::warn!(
+                    topic = subscription.document().topic,
+                    queue = %key,
+                    "a declared subscription is about a queue that is not there"
+                );
+            }
+        }
     }
 }
 
