@@ -67,6 +67,10 @@ impl Deliveries for HiddenQueue {
 }
 
 impl Endpoint for HttpEndpoint {
+    fn name(&self) -> &str {
+        self.subscription.arn()
+    }
+
     fn request(&self, message: &Incoming) -> Result<Request, String> {
         let delivery = Delivery::of(&message.content).ok_or("the message is not a delivery")?;
         let mut headers = vec![
@@ -106,7 +110,7 @@ impl Endpoint for HttpEndpoint {
     fn failed<'a>(
         &'a self,
         message: &'a Incoming,
-        failure: &'a Failure,
+        _: &'a Failure,
     ) -> BoxFuture<'a, AfterFailure> {
         Box::pin(async move {
             let after = self.redrive(message).await;
@@ -120,8 +124,6 @@ impl Endpoint for HttpEndpoint {
                     failed_to_redrive: u64::from(has_dead_letter_queue && !is_redriven),
                 });
             }
-            let (subscription, error) = (self.subscription.arn(), &failure.text);
-            tracing::debug!(subscription, error, ?after, "a delivery by HTTP failed");
             after
         })
     }
