@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Waker};
 
 use millrace_broker::{
@@ -22,6 +22,7 @@ use super::subscription::{
     HIDDEN_SERVICE, Protocol, SUBSCRIPTIONS, Subscription, SubscriptionDocument, SubscriptionState,
     hidden_queue,
 };
+use super::tally::Tally;
 use super::topic::{TOPICS, Topic, TopicDocument};
 use super::window::{ACCEPTED, AcceptedId, Window};
 
@@ -48,6 +49,8 @@ const HIDDEN_RETENTION_S: u32 = 14 * 24 * 3_600;
 pub(super) struct Topics {
     shards: Arc<Shards>,
     state: RwLock<State>,
+    /// Of topics deleted since counts were last taken. Taken alone.
+    deleted: Mutex<Vec<(String, Arc<Tally>)>>,
 }
 
 #[derive(Default)]
@@ -86,7 +89,7 @@ impl Topics {
     /// The topics that are kept. What a crash has left behind, without its topic or subscription, is
     /// deleted.
     pub(super) fn open(shards: Arc<Shards>) -> Topics {
-        let topics = Topics { shards, state: RwLock::default() };
+        let topics = Topics { shards, state: RwLock::default(), deleted: Mutex::default() };
         match topics.shards.home() {
             Ok(home) => topics.load(&home),
             Err(cause) => tracing::error!(%cause, "topics cannot be read"),
@@ -247,6 +250,7 @@ impl Topics {
         }
         let latest = state.latest;
         drop(state);
+        self.deleted().push((topic.arn().to_owned(), topic.tally().clone()));
         for subscription in &gone {
             self.delete_hidden_queue(subscription);
         }
@@ -359,6 +363,22 @@ impl Topics {
     /// Forgets everything, after the documents were deleted (test mode).
     pub(super) fn clear(&self) {
         *self.write() = State::default();
+        self.deleted().clear();
+    }
+
+    /// The counts of a topic and of deleted ones of the same ARN.
+    pub(super) fn tallies_of(&self, arn: &str) -> Vec<Arc<Tally>> {
+        let deleted = self.deleted().clone();
+        let deleted = deleted.into_iter().filter(|(of, _)| of == arn).map(|(_, tally)| tally);
+        self.topic(arn).map(|topic| topic.tally().clone()).into_iter().chain(deleted).collect()
+    }
+
+    /// The counts of all topics, and for the last time those of deleted ones.
+    pub(super) fn take_tallies(&self) -> Vec<(String, Arc<Tally>)> {
+        let topics: Vec<Arc<Topic>> = self.read().topics.values().cloned().collect();
+        let topics = topics.iter().map(|it| (it.arn().to_owned(), it.tally().clone()));
+        // After the others: one that was deleted meanwhile is in both.
+        topics.chain(std::mem::take(&mut *self.deleted())).collect()
     }
 
     pub(super) fn counts(&self) -> (usize, usize) {
@@ -425,6 +445,10 @@ impl Topics {
     /// The queue of that key, hidden ones included.
     pub(super) fn queue(&self, key: &QueueKey) -> Option<Arc<SharedQueue>> {
         self.shards.catalog().queue(&key.region, &key.account, &key.name)
+    }
+
+    fn deleted(&self) -> MutexGuard<'_, Vec<(String, Arc<Tally>)>> {
+        self.deleted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
