@@ -338,3 +338,24 @@ def test_deliveries_are_counted_and_an_outage_is_logged_once(make_server, receiv
     (again,) = [line for line in log.splitlines() if "takes deliveries again" in line]
     assert "given_up=3" in again
     assert "deliveries to an endpoint fail" not in log, "nothing was retried"
+
+
+def test_an_ended_subscription_is_forgotten_once_no_token_revives_it(make_server, receiver):
+    server = make_server()
+    sns = sdk_client(server, service="sns")
+    topic = sns.create_topic(Name="t")["TopicArn"]
+    sns.subscribe(TopicArn=topic, Protocol="http", Endpoint=receiver.url)
+    with urllib.request.urlopen(json.loads(receiver.next()[2])["SubscribeURL"]):
+        pass
+    sns.publish(TopicArn=topic, Message="m")
+    with urllib.request.urlopen(json.loads(receiver.next()[2])["UnsubscribeURL"]):
+        pass
+
+    def kept_after(seconds):
+        """Subscriptions that are kept, once another request has looked for outdated ones."""
+        server.advance(seconds)
+        sns.unsubscribe(SubscriptionArn=topic + ":00000000-0000-4000-8000-000000000000")
+        return of(scrape(server), "millrace_sns_subscriptions")
+
+    assert kept_after(47 * 3600) == 1
+    assert kept_after(2 * 3600) == 0

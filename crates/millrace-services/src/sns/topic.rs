@@ -204,7 +204,7 @@ impl Snapshot {
             filtered,
             tally,
             settings: TopicSettings::of(&document),
-            policy: Arc::new(Policy::parse(document.attributes.get("Policy").map(String::as_str))),
+            policy: Arc::new(policy(&document)),
             pending: inner.all().count() - subscriptions.len(),
             subscriptions,
             document,
@@ -223,6 +223,10 @@ impl Filtered {
     }
 }
 
+fn policy(document: &TopicDocument) -> Policy {
+    Policy::parse(document.attributes.get("Policy").map(String::as_str))
+}
+
 impl Resource for Arc<Topic> {
     fn arn(&self) -> &str {
         &self.arn
@@ -233,6 +237,10 @@ impl Resource for Arc<Topic> {
     }
 
     fn policy(&self) -> Arc<Policy> {
-        self.snapshot().policy.clone()
+        // Without a snapshot there was a change, and the next may follow: none is made for this.
+        match &*self.snapshot.load() {
+            Some(snapshot) => snapshot.policy.clone(),
+            None => Arc::new(policy(&self.document())),
+        }
     }
 }

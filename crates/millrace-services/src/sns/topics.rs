@@ -60,6 +60,8 @@ struct State {
     subscriptions: BTreeMap<String, Arc<Subscription>>,
     /// The ARN of the subscription that a token is of.
     tokens: HashMap<String, String>,
+    /// Of ended subscriptions: when their token was made, and their ARN.
+    ended: BTreeSet<(u64, String)>,
     topics_of_account: HashMap<String, [usize; 2]>,
     /// Owners of topics: subscriptions to all of them, and those that are pending.
     of_account: HashMap<String, Counts>,
@@ -343,19 +345,14 @@ impl Topics {
 
     /// Deletes the subscriptions that ended so long ago that no token revives them.
     pub(super) fn delete_outdated(&self, now: Timestamp) -> Result<(), ApiError> {
-        let is_outdated = |it: &&Arc<Subscription>| {
-            let document = it.document();
-            document.state == SubscriptionState::Ended
-                && now >= Timestamp(document.token_ms).plus_seconds(TOKEN_S)
-        };
-        let outdated: Vec<Arc<Subscription>> = {
+        let is_outdated = |token_ms: u64| now >= Timestamp(token_ms).plus_seconds(TOKEN_S);
+        let outdated: Vec<String> = {
             let state = self.read();
-            // Only those have a token.
-            let with_token = state.tokens.values().filter_map(|it| state.subscriptions.get(it));
-            with_token.filter(is_outdated).cloned().collect()
+            let oldest = state.ended.iter().take_while(|(token_ms, _)| is_outdated(*token_ms));
+            oldest.map(|(_, arn)| arn.clone()).collect()
         };
-        for subscription in outdated {
-            self.delete_subscription(subscription.arn())?;
+        for arn in outdated {
+            self.delete_subscription(&arn)?;
         }
         Ok(())
     }
@@ -531,8 +528,11 @@ impl State {
             self.tokens.insert(token.clone(), document.arn.clone());
         }
         self.subscriptions.insert(document.arn.clone(), subscription.clone());
-        if document.state != SubscriptionState::Ended {
-            topic.put(subscription.clone());
+        match document.state {
+            SubscriptionState::Ended => {
+                self.ended.insert((document.token_ms, document.arn.clone()));
+            }
+            _ => topic.put(subscription.clone()),
         }
     }
 
@@ -541,6 +541,9 @@ impl State {
         self.subscriptions.remove(&document.arn);
         if let Some(token) = &document.token {
             self.tokens.remove(token);
+        }
+        if document.state == SubscriptionState::Ended {
+            self.ended.remove(&(document.token_ms, document.arn.clone()));
         }
         let account = account_of(&document.topic);
         if let Some(counts) = self.of_account.get_mut(account) {
