@@ -127,16 +127,10 @@ impl TopicTallies {
         (arn, counts)
     }
 
-    /// Takes the counts of all topics by ARN: of those that counted anything, and of those that
-    /// were deleted since.
+    /// Takes the counts of all topics that counted anything, by ARN; those of deleted ones as well.
     pub(crate) fn take(&self) -> HashMap<String, TopicCounts> {
         let mut counted: HashMap<String, TopicCounts> = HashMap::new();
-        for (arn, tally) in self.0.take_tallies() {
-            let counts = tally.take();
-            if counts != TopicCounts::default() {
-                counted.entry(arn).or_default().add(&counts);
-            }
-        }
+        self.0.take_counts(|arn, counts| counted.entry(arn.to_owned()).or_default().add(&counts));
         counted
     }
 }

@@ -22,7 +22,7 @@ use super::subscription::{
     HIDDEN_SERVICE, Protocol, SUBSCRIPTIONS, Subscription, SubscriptionDocument, SubscriptionState,
     hidden_queue,
 };
-use super::tally::Tally;
+use super::tally::{Tally, TopicCounts};
 use super::topic::{TOPICS, Topic, TopicDocument};
 use super::window::{ACCEPTED, AcceptedId, Window};
 
@@ -365,17 +365,28 @@ impl Topics {
 
     /// The counts of a topic and of deleted ones of the same ARN.
     pub(super) fn tallies_of(&self, arn: &str) -> Vec<Arc<Tally>> {
-        let deleted = self.deleted().clone();
-        let deleted = deleted.into_iter().filter(|(of, _)| of == arn).map(|(_, tally)| tally);
-        self.topic(arn).map(|topic| topic.tally().clone()).into_iter().chain(deleted).collect()
+        let mut found: Vec<Arc<Tally>> =
+            self.topic(arn).map(|topic| topic.tally().clone()).into_iter().collect();
+        let deleted = self.deleted();
+        let of_topic = deleted.iter().filter(|(of, _)| of == arn);
+        found.extend(of_topic.map(|(_, tally)| tally.clone()));
+        found
     }
 
-    /// The counts of all topics, and for the last time those of deleted ones.
-    pub(super) fn take_tallies(&self) -> Vec<(String, Arc<Tally>)> {
+    /// Takes the counts of all topics, and for the last time those of deleted ones. Calls `counted`
+    /// with each that counted anything.
+    pub(super) fn take_counts(&self, mut counted: impl FnMut(&str, TopicCounts)) {
+        let mut take = |arn: &str, tally: &Tally| {
+            let counts = tally.take();
+            if counts != TopicCounts::default() {
+                counted(arn, counts);
+            }
+        };
         let topics: Vec<Arc<Topic>> = self.read().topics.values().cloned().collect();
-        let topics = topics.iter().map(|it| (it.arn().to_owned(), it.tally().clone()));
+        topics.iter().for_each(|topic| take(topic.arn(), topic.tally()));
         // After the others: one that was deleted meanwhile is in both.
-        topics.chain(std::mem::take(&mut *self.deleted())).collect()
+        let deleted = std::mem::take(&mut *self.deleted());
+        deleted.iter().for_each(|(arn, tally)| take(arn, tally));
     }
 
     pub(super) fn counts(&self) -> (usize, usize) {
