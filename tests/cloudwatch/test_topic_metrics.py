@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from support.sdk import sdk_client
+
 QUEUE = "arn:aws:sqs:us-east-1:000000000000:"
 
 
@@ -155,7 +157,7 @@ def test_a_topic_has_metrics_until_six_hours_after_its_last_event(alone, clock, 
     assert topic_points("news", "NumberOfNotificationsDelivered", **span) == []
 
 
-def test_topics_of_different_places_and_lives_are_told_apart(clock, alone, sns, topic_total):
+def test_a_deleted_topic_keeps_what_it_counted_apart_from_others(clock, sns, topic_total):
     topic = sns.create_topic(Name="news")["TopicArn"]
     sns.publish(TopicArn=topic, Message="x")
     other = sns.create_topic(Name="other")["TopicArn"]
@@ -168,6 +170,26 @@ def test_topics_of_different_places_and_lives_are_told_apart(clock, alone, sns, 
     clock.next_minute()
     assert topic_total("news", "NumberOfMessagesPublished") == 2
     assert topic_total("other", "NumberOfMessagesPublished") == 1
+
+
+def test_topics_of_other_regions_and_accounts_have_metrics_of_their_own(alone, clock):
+    span = {"StartTime": clock.time(600), "EndTime": clock.time(-120), "Period": 60, "Statistics": ["Sum"]}
+    dimensions = [{"Name": "TopicName", "Value": "news"}]
+    places = [{"region": "us-east-1"}, {"region": "cn-north-1"}, {"access_key": "222222222222"}]
+    for messages, place in enumerate(places, 1):
+        sns = sdk_client(alone, service="sns", **place)
+        topic = sns.create_topic(Name="news")["TopicArn"]
+        for _ in range(messages):
+            sns.publish(TopicArn=topic, Message="x")
+
+    def published(place):
+        asked = {"Namespace": "AWS/SNS", "MetricName": "NumberOfMessagesPublished", "Dimensions": dimensions} | span
+        points = sdk_client(alone, service="cloudwatch", **place).get_metric_statistics(**asked)["Datapoints"]
+        return sum(point["Sum"] for point in points)
+
+    assert [published(place) for place in places] == [1, 2, 3]
+    clock.next_minute()
+    assert [published(place) for place in places] == [1, 2, 3]
 
 
 def test_an_alarm_on_failed_notifications_begins_and_recovers(clock, sns, cloudwatch, subscribe, sqs_alone):
