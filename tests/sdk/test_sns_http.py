@@ -11,7 +11,9 @@ import urllib.request
 import pytest
 from botocore.exceptions import ClientError
 
+from support.prometheus import of, scrape
 from support.sdk import sdk_client
+from support.waiting import eventually
 
 
 class Receiver:
@@ -281,3 +283,79 @@ def test_deliveries_and_key_survive_kill(make_server, receiver, verified):
     server.start()
     assert receiver.next()[2] == first
     verified(json.loads(first))
+
+
+def test_deliveries_are_counted_and_an_outage_is_logged_once(make_server, receiver):
+    server = make_server()
+    sns, sqs, cloudwatch = (sdk_client(server, service=name) for name in ["sns", "sqs", "cloudwatch"])
+    topic = sns.create_topic(Name="t")["TopicArn"]
+    sqs.create_queue(QueueName="lost")
+    attributes = {
+        "DeliveryPolicy": json.dumps({"healthyRetryPolicy": {"numRetries": 0}}),
+        "RedrivePolicy": json.dumps({"deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:lost"}),
+    }
+    request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url, "Attributes": attributes}
+    subscription = sns.subscribe(**request, ReturnSubscriptionArn=True)["SubscriptionArn"]
+    sns.confirm_subscription(TopicArn=topic, Token=json.loads(receiver.next()[2])["Token"])
+
+    def settled(figure, count):
+        is_settled = lambda: of(scrape(server), figure) == count  # noqa: E731
+        eventually(is_settled, f"{figure} is {count}")
+
+    for count in [1, 2, 3]:
+        receiver.answers.put(503)
+        sns.publish(TopicArn=topic, Message="m")
+        settled("millrace_push_failed_total", count)
+    of_endpoint = {"subscription": subscription}
+    series = scrape(server)
+    assert of(series, "millrace_push_failing_endpoints") == of(series, "millrace_push_endpoints") == 1
+    sns.publish(TopicArn=topic, Message="m")
+    settled("millrace_push_delivered_total", 2)
+    eventually(lambda: of(scrape(server), "millrace_push_waiting") == 0, "nothing waits")
+
+    series = scrape(server)
+    for figure, count in [("attempts", 5), ("delivered", 2), ("retried", 0), ("failed", 3), ("redriven", 3)]:
+        assert of(series, f"millrace_push_{figure}_total") == count, figure
+        assert of(series, f"millrace_push_endpoint_{figure}_total", **of_endpoint) == count, figure
+    assert of(series, "millrace_push_failing_endpoints") == of(series, "millrace_push_in_flight") == 0
+    assert of(series, "millrace_push_endpoint_waiting", **of_endpoint) == 0
+    # The confirmation is no notification.
+    assert (of(series, "millrace_sns_delivered_total"), of(series, "millrace_sns_failed_total")) == (1, 3)
+
+    def total(metric):
+        now = server.now()
+        asked = {"StartTime": now - 3600, "EndTime": now + 60, "Period": 60, "Statistics": ["Sum"]}
+        asked |= {"Namespace": "AWS/SNS", "Dimensions": [{"Name": "TopicName", "Value": "t"}]}
+        points = cloudwatch.get_metric_statistics(MetricName=metric, **asked)["Datapoints"]
+        return sum(point["Sum"] for point in points)
+
+    assert total("NumberOfMessagesPublished") == 4
+    assert total("NumberOfNotificationsDelivered") == 1
+    assert total("NumberOfNotificationsFailed") == total("NumberOfNotificationsRedrivenToDlq") == 3
+    log = server.log.read_text()
+    (given_up,) = [line for line in log.splitlines() if "a delivery is given up" in line]
+    assert " WARN " in given_up and subscription in given_up and "status 503" in given_up
+    (again,) = [line for line in log.splitlines() if "takes deliveries again" in line]
+    assert "given_up=3" in again
+    assert "deliveries to an endpoint fail" not in log, "nothing was retried"
+
+
+def test_an_ended_subscription_is_forgotten_once_no_token_revives_it(make_server, receiver):
+    server = make_server()
+    sns = sdk_client(server, service="sns")
+    topic = sns.create_topic(Name="t")["TopicArn"]
+    sns.subscribe(TopicArn=topic, Protocol="http", Endpoint=receiver.url)
+    with urllib.request.urlopen(json.loads(receiver.next()[2])["SubscribeURL"]):
+        pass
+    sns.publish(TopicArn=topic, Message="m")
+    with urllib.request.urlopen(json.loads(receiver.next()[2])["UnsubscribeURL"]):
+        pass
+
+    def kept_after(seconds):
+        """Subscriptions that are kept, once another request has looked for outdated ones."""
+        server.advance(seconds)
+        sns.unsubscribe(SubscriptionArn=topic + ":00000000-0000-4000-8000-000000000000")
+        return of(scrape(server), "millrace_sns_subscriptions")
+
+    assert kept_after(47 * 3600) == 1
+    assert kept_after(2 * 3600) == 0

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::endpoint::{AfterFailure, Cause, Endpoint, Failure, Request, Verdict};
 use crate::figures::{EndpointCounters, LatestError};
 use crate::lanes::{Lane, Place};
+use crate::outage::Recovery;
 use crate::push::Shared;
 
 /// A received message is hidden for the endpoint's time-out and this long. After a crash it comes
@@ -148,7 +149,10 @@ impl Attempt {
         };
         match (verdict, retry_after) {
             (Verdict::Delivered, _) => {
-                self.counters.delivered();
+                if let Some(Recovery { given_up }) = self.counters.delivered() {
+                    let endpoint = self.endpoint.name();
+                    tracing::info!(endpoint, given_up, "an endpoint takes deliveries again");
+                }
                 self.endpoint.delivered(&self.message);
                 self.is_settled = true;
                 self.delete().await;
@@ -159,7 +163,10 @@ impl Attempt {
             }
             (Verdict::Retry, Some(delay)) => {
                 tracing::debug!(queue = %self.queue.key(), attempts, error = text, "retry");
-                self.counters.retried(error(text));
+                if self.counters.retried(error(text.clone())) {
+                    let endpoint = self.endpoint.name();
+                    tracing::warn!(endpoint, error = text, "deliveries to an endpoint fail");
+                }
                 self.is_settled = true;
                 self.hide(delay).await;
             }
@@ -179,12 +186,20 @@ impl Attempt {
         self.is_settled = true;
         let Failure { attempts, text, .. } = failure;
         tracing::debug!(queue = %self.queue.key(), attempts, error = text, ?after, "failed");
+        let now = self.shared.shards.now();
+        let is_mentioned = match after {
+            AfterFailure::Later => self.counters.put_off(now),
+            AfterFailure::Redriven | AfterFailure::Dropped => {
+                self.counters.given_up(after == AfterFailure::Redriven, now)
+            }
+        };
+        if is_mentioned {
+            let endpoint = self.endpoint.name();
+            tracing::warn!(endpoint, attempts, error = text, ?after, "a delivery is given up");
+        }
         match after {
             AfterFailure::Later => self.hide(LATER).await,
-            AfterFailure::Redriven | AfterFailure::Dropped => {
-                self.counters.given_up(after == AfterFailure::Redriven);
-                self.delete().await;
-            }
+            AfterFailure::Redriven | AfterFailure::Dropped => self.delete().await,
         }
     }
 

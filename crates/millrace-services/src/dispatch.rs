@@ -136,6 +136,7 @@ impl Services {
             signs_in_queues: options.signs_in_queues,
         }));
         monitor.publish_to(sns.clone());
+        monitor.watch(sns.tallies());
         let inflater = Inflater::new(monitor.store().memory_limits().waiting_bytes);
         // A new service is a line here, and its folder.
         let mut rows = vec![
@@ -157,6 +158,7 @@ impl Services {
             requests: requests.clone(),
             tables: tables.clone().map(TableFigures),
             topics: sns.figures(),
+            endpoints: sns.endpoint_series(options.metrics.top_queues),
             further: figures,
         };
         let telemetry = Telemetry::new(sources, options.metrics.clone(), !auth.is_on());
@@ -227,8 +229,8 @@ impl Services {
         self.sns.scopes()
     }
 
-    /// What became of the messages of a subscription to a topic since the start. `None` if that is
-    /// not counted, or there is no such subscription.
+    /// What became of the messages of a subscription to a topic since the start. `None` if there is
+    /// no such subscription.
     pub fn deliveries(&self, subscription_arn: &str) -> Option<DeliveryCounts> {
         self.sns.deliveries(subscription_arn)
     }

@@ -10,9 +10,7 @@ use millrace_wire::ApiError;
 use millrace_wire::sns::{Answer, ListSubscriptions, ListTopics, ListedSubscription, ListedTopic};
 
 use super::arn::topic_prefix;
-use super::subscription::{
-    DeliveryCounts, Protocol, Subscription, SubscriptionDocument, SubscriptionState,
-};
+use super::subscription::{DeliveryCounts, Subscription, SubscriptionDocument, SubscriptionState};
 use super::topic::Topic;
 use super::{Sns, error};
 use crate::principal::Caller;
@@ -43,12 +41,9 @@ impl Sns {
         self.topics.first_of_each_place().into_iter().filter_map(scope).collect()
     }
 
-    /// What became of a subscription's messages since the start, if deliveries to it are counted:
-    /// those by HTTP are made elsewhere.
+    /// What became of a subscription's messages since the start; none if it does not exist.
     pub(crate) fn deliveries(&self, arn: &str) -> Option<DeliveryCounts> {
-        let subscription = self.topics.subscription(arn)?;
-        let is_queue = subscription.document().protocol == Protocol::Sqs;
-        is_queue.then(|| subscription.deliveries().counts())
+        self.topics.subscription(arn).map(|it| it.deliveries().counts())
     }
 
     /// Those that the caller's account owns, of topics of whatever account.

@@ -17,6 +17,7 @@ use super::subscription::{
     self, Protocol, SetBy, Subscription, SubscriptionDocument, SubscriptionState, hidden_queue,
 };
 use super::topic::Topic;
+use super::topic_attributes::TopicSettings;
 use super::topics::Notice;
 use super::{Sns, error, required};
 use crate::principal::Caller;
@@ -220,7 +221,8 @@ impl Sns {
         origin: &str,
     ) -> Option<Notice> {
         let token = document.token.as_deref()?;
-        let snapshot = topic.snapshot();
+        // Not of a snapshot, which each change of a subscription would have to make again.
+        let settings = TopicSettings::of(&topic.document());
         let signer = self.fan_out.signer.as_deref().filter(|_| !topic.is_fifo());
         let message_id = MessageId::from_random(fastrand::u128(..)).to_string();
         let body = Confirmation {
@@ -230,7 +232,7 @@ impl Sns {
             token,
             at_ms: document.token_ms,
             origin,
-            signature: signer.map(|signer| (signer, snapshot.settings.signature_version)),
+            signature: signer.map(|signer| (signer, settings.signature_version)),
         }
         .text();
         let is_hidden = document.protocol != Protocol::Sqs;
