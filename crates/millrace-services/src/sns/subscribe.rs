@@ -17,7 +17,7 @@ use super::subscription::{
     self, Protocol, SetBy, Subscription, SubscriptionDocument, SubscriptionState, hidden_queue,
 };
 use super::topic::Topic;
-use super::topics::Notice;
+use super::topics::{Notice, has_expired};
 use super::{Sns, error, required};
 use crate::principal::Caller;
 use crate::service::Call;
@@ -95,9 +95,11 @@ impl Sns {
                 Ok(None)
             })?;
         } else if is_pending && found.arn() != new {
-            // Somebody asks for another confirmation, with a token of its own.
+            // Somebody asks for another confirmation. The token of those before stays good.
             (found, ticket) = self.topics.change_subscription(found.arn(), |document| {
-                document.token = Some(new_token()?);
+                if document.token.is_none() || has_expired(document, now) {
+                    document.token = Some(new_token()?);
+                }
                 document.token_ms = now.0;
                 let kind = DeliveryKind::SubscriptionConfirmation;
                 Ok(self.notice(topic, document, kind, origin))
@@ -131,13 +133,19 @@ impl Sns {
         let found = self.topics.of_token(token, self.topics.shards().now());
         let found = found.filter(|it| it.document().topic == topic.arn());
         let found = found.ok_or_else(error::invalid_token)?;
-        let is_signed = !is_link(call);
-        let is_guarded = is_signed && input.authenticate_on_unsubscribe.as_deref() == Some("true");
+        let is_guarded = input.authenticate_on_unsubscribe.as_deref() == Some("true");
+        if is_guarded && is_link(call) {
+            return Err(error::not_authorized("AuthenticateOnUnsubscribe needs a signed request"));
+        }
         let (found, ticket) = self.topics.change_subscription(found.arn(), |document| {
             if document.state != SubscriptionState::Confirmed {
                 document.state = SubscriptionState::Confirmed;
                 document.was_authenticated = is_guarded;
                 document.ends_by_signature_only = is_guarded;
+            } else if is_guarded {
+                // The link has confirmed it before.
+                document.was_authenticated = true;
+                document.ends_by_signature_only = true;
             }
             Ok(None)
         })?;
