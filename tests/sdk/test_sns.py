@@ -319,6 +319,8 @@ PENDING_HTTP = {"Protocol": "http", "Endpoint": "http://127.0.0.1:9/"}
         ("fax", "x", "Amazon SNS does not support this protocol string: fax"),
         ("sqs", "http://127.0.0.1/000000000000/q", "SQS endpoint ARN"),
         ("sqs", "arn:aws:sqs:us-east-1", "SQS endpoint ARN"),
+        ("sqs", QUEUE + "q:x", "SQS endpoint ARN"),
+        ("sqs", QUEUE.replace("arn:aws:", "arn:aws-cn:") + "q", "SQS endpoint ARN"),
         ("http", "https://h/", "Endpoint must match the specified protocol"),
         ("https", "http://h/", "Endpoint must match the specified protocol"),
         (

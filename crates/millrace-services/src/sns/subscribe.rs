@@ -10,7 +10,7 @@ use millrace_wire::sns::{
     Answer, ConfirmSubscription, SetSubscriptionAttributes, Subscribe, SubscriptionOnly,
 };
 
-use super::arn::SnsArn;
+use super::arn::{SnsArn, queue_of_arn};
 use super::delivery::{Delivery, DeliveryKind};
 use super::envelope::Confirmation;
 use super::subscription::{
@@ -133,7 +133,8 @@ impl Sns {
         let found = self.topics.of_token(token, self.topics.shards().now());
         let found = found.filter(|it| it.document().topic == topic.arn());
         let found = found.ok_or_else(error::invalid_token)?;
-        let is_guarded = input.authenticate_on_unsubscribe.as_deref() == Some("true");
+        let flag = input.authenticate_on_unsubscribe.as_deref();
+        let is_guarded = flag.is_some_and(|flag| flag.eq_ignore_ascii_case("true"));
         if is_guarded && is_link(call) {
             return Err(error::not_authorized("AuthenticateOnUnsubscribe needs a signed request"));
         }
@@ -310,7 +311,7 @@ fn check_endpoint(
         return Err(error::invalid_parameter("Endpoint Reason: it is too long"));
     }
     if protocol == Protocol::Sqs {
-        let queue = Arn::parse(endpoint).and_then(|arn| arn.queue());
+        let queue = queue_of_arn(endpoint);
         let queue = queue.ok_or_else(|| error::invalid_parameter("SQS endpoint ARN"))?;
         if queue.name.ends_with(".fifo") && !topic.is_fifo() {
             return Err(error::invalid_parameter(

@@ -13,6 +13,7 @@ use millrace_wire::ApiError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::arn::queue_of_arn;
 use super::error;
 use super::http::delivery_policy;
 use super::topic_attributes::is_same_text;
@@ -377,7 +378,7 @@ fn filter(document: &SubscriptionDocument) -> Option<FilterPolicy> {
 /// The dead-letter queue that a redrive policy names.
 fn dead_letter(policy: &str) -> Option<QueueKey> {
     let policy = parse(policy).ok()?;
-    Arn::parse(policy.get("deadLetterTargetArn")?.as_str()?)?.queue()
+    queue_of_arn(policy.get("deadLetterTargetArn")?.as_str()?)
 }
 
 fn parse(text: &str) -> Result<Value, serde_json::Error> {
