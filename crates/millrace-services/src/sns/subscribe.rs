@@ -65,13 +65,8 @@ impl Sns {
             was_authenticated: is_confirmed,
             ends_by_signature_only: false,
         };
-        // The scope first: it says what a filter policy may be.
-        let is_scope = |(name, _): &(&String, &String)| *name == "FilterPolicyScope";
-        let scope = input.attributes.iter().filter(is_scope);
-        let others = input.attributes.iter().filter(|it| !is_scope(it));
-        for (name, value) in scope.chain(others) {
-            subscription::set(&mut document, topic.is_fifo(), (name, value), SetBy::Subscribe)?;
-        }
+        let attributes = input.attributes.iter();
+        subscription::set_all(&mut document, topic.is_fifo(), attributes, SetBy::Subscribe)?;
         let given = document.clone();
         let is_same = |known: &Subscription| match subscription::has_all(known.document(), &given) {
             true => Ok(()),
@@ -287,7 +282,8 @@ fn is_link(call: &Call<'_>) -> bool {
     call.target.access_key.is_none() && !call.caller.is_region_given
 }
 
-fn protocol(name: &str) -> Result<Protocol, ApiError> {
+/// The protocol of that name.
+pub(super) fn protocol(name: &str) -> Result<Protocol, ApiError> {
     if let Some(protocol) = Protocol::ALL.into_iter().find(|it| it.name() == name) {
         return Ok(protocol);
     }

@@ -234,6 +234,26 @@ impl SetBy {
     }
 }
 
+/// Checks attributes and stores them, all at once: a filter policy and its scope may both be new.
+pub(super) fn set_all<'a>(
+    document: &mut SubscriptionDocument,
+    is_fifo: bool,
+    attributes: impl Iterator<Item = (&'a String, &'a String)> + Clone,
+    by: SetBy,
+) -> Result<(), ApiError> {
+    if attributes.clone().any(|(name, _)| name == "FilterPolicy") {
+        document.attributes.remove("FilterPolicy");
+    }
+    // The scope first: it says what a filter policy may be.
+    let is_scope = |(name, _): &(&String, &String)| *name == "FilterPolicyScope";
+    let scope = attributes.clone().filter(is_scope);
+    let others = attributes.filter(|it| !is_scope(it));
+    for (name, value) in scope.chain(others) {
+        set(document, is_fifo, (name, value), by)?;
+    }
+    Ok(())
+}
+
 /// Checks an attribute and stores it. An empty value removes it.
 pub(super) fn set(
     document: &mut SubscriptionDocument,
