@@ -264,6 +264,16 @@ def test_permissions(sns, topic):
     assert [statement["Sid"] for statement in policy["Statement"]] == ["__default_statement_ID"]
 
 
+def test_policies_and_attributes_are_bounded(sns, topic):
+    accounts = [str(100_000_000_000 + n) for n in range(1_000)]
+    many = {"TopicArn": topic, "Label": "many", "AWSAccountId": accounts, "ActionName": ["Publish"]}
+    assert refusal(sns.add_permission, **many) == invalid("Policy Error: the policy is too long")
+    assert "many" not in sns.get_topic_attributes(TopicArn=topic)["Attributes"]["Policy"]
+    for name in ["DeliveryPolicy", "SQSSuccessFeedbackRoleArn"]:
+        long = {"TopicArn": topic, "AttributeName": name, "AttributeValue": "{" + " " * 32_767 + "}"}
+        assert refusal(sns.set_topic_attributes, **long) == invalid(name)
+
+
 def test_actions_that_are_not_served(sns):
     code, status, text = refusal(sns.list_platform_applications)
     assert (code, status) == ("InvalidAction", 400)

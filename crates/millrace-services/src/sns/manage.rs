@@ -146,7 +146,11 @@ impl Sns {
                 return Err(error::invalid_parameter("Policy Error: too many statements"));
             }
             statements.push(statement);
-            document.attributes.insert("Policy".to_owned(), in_order(&policy)?);
+            let text = in_order(&policy)?;
+            if text.len() > topic_attributes::POLICY_BYTES {
+                return Err(error::invalid_parameter("Policy Error: the policy is too long"));
+            }
+            document.attributes.insert("Policy".to_owned(), text);
             Ok(())
         })
         .await?;
