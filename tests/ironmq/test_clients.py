@@ -68,3 +68,10 @@ def test_go_version_3(run, go_tests):
 def test_go_version_1(run, go_tests):
     """This one does not read every answer to its end, and opens another connection then."""
     run(go_tests, "-test.run", "Version1", directory=HERE / "go")
+
+
+@pytest.mark.parametrize("version, package", [(3, "3.0.5"), (1, "0.0.19")])
+def test_java(run, version, package):
+    jars = [HERE / "java" / "target" / f"{name}.jar" for name in (f"ironmq-{package}", "gson-2.1", "commons-lang3-3.1")]
+
+    run("java", "-cp", ":".join(map(str, jars)), f"Version{version}.java", directory=HERE / "java")
