@@ -271,6 +271,46 @@ def test_ironmq_in_version_1_deletes_by_id_what_sqs_received(server, sqs, both, 
     old.close()
 
 
+class TestFifo:
+    """Queues in order are made by SQS."""
+
+    @pytest.fixture
+    def both(self, sqs, iron, fifo):
+        url = fifo()
+        return url, Queue(iron, url.rpartition("/")[2])
+
+    def test_what_ironmq_posts_comes_in_order(self, sqs, both, receive):
+        url, queue = both
+        queue.post("a", "b", "b")
+
+        messages = receive(url)
+
+        assert [message["Body"] for message in messages] == ["a", "b", "b"]
+        for message in messages:
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        assert queue.size() == 0
+
+    def test_ironmq_reserves_and_deletes(self, sqs, both):
+        url, queue = both
+        for body in "abc":
+            sqs.send_message(QueueUrl=url, MessageBody=body, MessageGroupId="g")
+
+        [first] = queue.reserve()
+        assert first["body"] == "a"
+        assert queue.reserve() == [], "its group is not blocked"
+        first["reservation_id"] = queue.touch(first)
+        queue.release(first)
+        messages = queue.reserve(n=10)
+        assert bodies(messages) == ["a", "b", "c"]
+        queue.delete_many(messages)
+
+        assert queue.size() == 0
+
+    def test_ironmq_makes_none(self, iron, refused):
+        with refused(400):
+            Queue(iron, "new.fifo").post("a")
+
+
 class TestUnderLoad:
     """Senders of one interface and receivers of the other, at once: each message comes once, and none is left."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from support.ironmq import Iron, Queue, bodies, new_project
 
-MISSING = "1000000000000000000"
+MISSING = "1000000000000000000"  # Of no queue.
 
 
 class TestLenient:
@@ -245,6 +245,17 @@ class TestStrict:
             jobs.delete_many([*ids, MISSING])
 
         assert jobs.size() == 2
+
+    def test_a_batch_may_be_deleted_again(self, jobs):
+        """The first answer may have been lost."""
+        ids = jobs.post("a", "b", "c")
+        reserved = jobs.reserve(n=2)
+
+        for _ in range(2):
+            assert jobs.delete_many(reserved) == {"msg": "Deleted"}
+
+        assert jobs.peek()[0]["id"] == ids[2]
+        assert jobs.size() == 1
 
     @pytest.mark.parametrize("n", [-1, 101, 1000, 1.5, "many", True, [], 2**63])
     def test_a_number_out_of_range(self, iron, iron1, jobs, refused, n):

@@ -21,7 +21,7 @@ test("a queue is made, shown and listed", async () => {
 test("a message is posted, seen, reserved, touched, released and deleted", async () => {
   const id = await on("post", "a");
   const ids = await on("post", ["b", { body: "c", timeout: 90, delay: 0, expires_in: 3600 }]);
-  assert.match(id, /^\d{19}$/);
+  assert.match(id, /^\d+$/);
 
   assert.equal((await on("peek", {})).id, id);
   assert.deepEqual((await on("peek_n", { n: 3 })).map(({ body }) => body), ["a", "b", "c"]);
