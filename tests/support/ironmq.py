@@ -12,7 +12,7 @@ from support.wire import Answer
 
 # The service's had 19 digits, and its reservation ids 32 hexadecimal ones; no client looks at them.
 MESSAGE_ID = re.compile(r"[1-9][0-9]{0,38}")
-RESERVATION_ID = re.compile(r"[A-Za-z0-9+/=_-]{32,200}")
+RESERVATION_ID = re.compile(r"[A-Za-z0-9._-]{32,200}")
 LISTS = {"messages", "ids", "queues", "subscribers", "alerts"}
 IDS = {"id", "ids", "reservation_id", "project_id"}
 

@@ -56,10 +56,10 @@ impl IronMq {
         if messages.is_empty() {
             return Err(asking.missing("messages"));
         }
-        let checked: Result<Vec<_>, _> =
-            messages.iter().map(|message| check(asking, message)).collect();
+        let checked = messages.iter().map(|message| check(asking, message));
+        let checked = checked.collect::<Result<Vec<_>, _>>()?;
         let queue = self.queue_or_new(asking, name).await?;
-        self.store(asking, &queue, &checked?).await
+        self.store(asking, &queue, &checked).await
     }
 
     /// Posts the body of a request as it is.
