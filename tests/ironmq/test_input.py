@@ -1,6 +1,7 @@
 """What is taken as it comes, and what is refused: real clients send a good deal that no document allows."""
 
 import json
+import socket
 import urllib.parse
 
 import pytest
@@ -17,7 +18,6 @@ class TestLenient:
 
         for path in ("/jobs", "/jobs/messages"):
             assert iron.send("GET", path, body).status == 200
-        assert iron.connection.sock, "the connection was closed"
 
     @pytest.mark.parametrize("body", [None, "", " ", "{}", '{"unknown":1}', '{"queue":{}}', '{"queue":null}'])
     def test_a_queue_is_made_without_settings(self, iron, body):
@@ -139,6 +139,25 @@ class TestLenient:
         [message] = queue.reserve()
         queue.delete(message)
         queue.drop()
+
+
+    def test_a_post_may_have_neither_body_nor_length(self, iron1, jobs):
+        [identifier] = jobs.post("a")
+        host, _, port = iron1.address.partition(":")
+        iron1.call("GET", "/jobs/messages")
+
+        for path in (f"messages/{identifier}/touch", f"messages/{identifier}/release", "clear"):
+            with socket.create_connection((host, int(port)), timeout=20) as connection:
+                lines = [f"POST {iron1.root}/jobs/{path} HTTP/1.1", f"Host: {iron1.address}", "Connection: close", "", ""]
+                connection.sendall("\r\n".join(lines).encode())
+                assert connection.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n", path
+
+    def test_a_body_may_come_in_chunks(self, iron):
+        """As the Go client of version 1 sends all of its own."""
+        chunks = iter([b'{"messages":', b'[{"body":', b'"a"}]}'])
+        headers = {"Authorization": "OAuth token", "Content-Type": "application/json"}
+        iron.connection.request("POST", f"{iron.root}/jobs/messages", chunks, headers, encode_chunked=True)
+        assert iron.connection.getresponse().status == 201
 
 
 class TestOverride:
@@ -398,3 +417,23 @@ def test_a_queue_finds_no_message_of_another(iron, jobs, refused):
             call(identifier)
 
     assert bodies(jobs.peek()) == ["a"]
+
+
+class TestTokens:
+    """With credentials in its configuration a server asks for a project's token."""
+
+    @pytest.fixture
+    def closed(self, make_server):
+        keys = '[[credentials]]\naccess_key = "AKIDONE"\nsecret_key = "SECRETONE"\n'
+        return make_server(config=keys)
+
+    @pytest.mark.parametrize("version", [3, 1])
+    def test_no_token_and_a_wrong_one_are_refused(self, closed, version):
+        iron = Iron(closed.endpoint, "000000000000", version, token="not-the-token")
+
+        for authorization in ("OAuth not-the-token", "OAuth", "", "Basic AKIDONE"):
+            assert iron.send("GET", Authorization=authorization).status == 401
+            assert iron.send("POST", "/jobs/messages", {"messages": [{"body": "a"}]}, Authorization=authorization).status == 401
+        assert iron.send("GET", "?oauth=not-the-token", Authorization="").status == 401
+        iron.close()
+        assert "not-the-token" not in closed.log.read_text()

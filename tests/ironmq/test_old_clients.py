@@ -47,11 +47,12 @@ def client(iron):
 
 
 class TestDotNetOf2012:
-    """Version 1. Whatever is not 200 is an exception; keys begin with capitals, and every value is sent."""
+    """Version 1. Whatever is not 200 is an exception; keys begin with capitals, every value is sent, and a body waits
+    for leave to come."""
 
     @pytest.fixture
     def dotnet(self, client, iron1):
-        send = client(iron1, Content_Type="application/json", Accept="*/*", User_Agent="IronMQ .Net Client")
+        send = client(iron1, Content_Type="application/json", User_Agent="IronMQ .Net Client", Expect="100-continue")
 
         def call(method, path, body=None):
             status, text = send(method, path, body)

@@ -54,7 +54,9 @@ class Iron:
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         self.connection.request(method, self.root + path, body, sent)
         answer = self.connection.getresponse()
-        return well_formed(Answer(answer.status, answer.headers, answer.read()))
+        answer = well_formed(Answer(answer.status, answer.headers, answer.read()))
+        assert self.connection.sock, f"the connection was closed: {method} {path}: {answer.status}"
+        return answer
 
     def call(self, method: str, path="", body=None, **headers):
         """The body of a success, else `IronError`."""
@@ -134,7 +136,7 @@ def bodies(messages: list[dict]) -> list[str]:
 
 
 def well_formed(answer: Answer) -> Answer:
-    """The media type to the letter, a length, nothing encoded, a body always; lists are never null
+    """A status that clients know, the media type to the letter, a length, nothing encoded, a body always; lists are never null
     and ids are always texts."""
     assert answer.headers.get_all("Content-Type") == ["application/json"], answer.headers.items()
     assert answer.headers.get_all("Content-Length") == [str(len(answer.body))], answer.headers.items()
