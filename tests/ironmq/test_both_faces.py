@@ -50,6 +50,20 @@ def test_a_queue_of_ironmq_is_a_queue_of_sqs(sqs, iron, new_name, attributes):
     assert url in sqs.list_queues(QueueNamePrefix=queue.name)["QueueUrls"]
 
 
+SLASH = pytest.mark.xfail(reason="SQS takes the part behind the slash of such a queue's URL for its name", strict=True)
+
+
+@pytest.mark.parametrize("suffix", [" with spaces", "ü✓", "x" * 200, pytest.param("a/b", marks=SLASH)])
+def test_a_name_that_sqs_does_not_allow_is_no_harm_to_sqs(sqs, iron, suffix, new_name):
+    name = new_name()
+    queue = Queue(iron, name + suffix)
+    queue.post("a")
+
+    [url] = sqs.list_queues(QueueNamePrefix=name)["QueueUrls"]
+
+    assert sqs.receive_message(QueueUrl=url)["Messages"][0]["Body"] == "a"
+
+
 def test_other_projects_and_regions_are_apart(server, sqs, both):
     _, queue = both
     queue.post("a")

@@ -2,10 +2,14 @@
 expected of the service; time is moved, not waited for.
 """
 
+import contextlib
+import socket
+
 import pytest
 
 from support.ironmq import Iron, Queue, bodies
 from support.polls import let_park
+from support.waiting import eventually
 
 FOREIGN = "0" * 32
 
@@ -543,6 +547,34 @@ def test_reserve_gives_what_there_is_instead_of_waiting_for_n(jobs):
 
 def test_reserve_gives_nothing_when_its_wait_is_over(jobs):
     assert jobs.reserve(wait=1) == []
+
+
+def test_a_client_that_went_away_while_it_waited_reserves_nothing(server, jobs):
+    address = ("127.0.0.1", server.port)
+    asked = b'{"wait":30,"timeout":3600}'
+    head = f"POST {jobs.iron.root}/jobs/reservations HTTP/1.1\r\nHost: x\r\nContent-Length: {len(asked)}\r\n\r\n"
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(head.encode() + asked)
+        let_park()
+
+    [identifier] = jobs.post("a")
+
+    # If it was handed out before the server saw the end of the connection, it is given back.
+    [message] = eventually(jobs.reserve)
+    assert message["id"] == identifier
+
+
+def test_many_who_wait_get_one_each(server, jobs, background):
+    def reserve():
+        with contextlib.closing(Iron(server.endpoint, jobs.iron.project)) as iron:
+            return Queue(iron, "jobs").reserve(wait=30)
+
+    waiting = [background(reserve) for _ in range(10)]
+    let_park()
+
+    jobs.post(*"abcdefghij")
+
+    assert sorted(sum((bodies(one.result(10)) for one in waiting), [])) == list("abcdefghij")
 
 
 class TestDeadLetters:
