@@ -113,6 +113,4 @@ def test_killed_server_keeps_the_promises_of_all_interfaces(make_server, capsys)
     assert len(ledger.acknowledged) > ROUNDS and len(ledger.deleted_at) > ROUNDS
     server.restart("kill")
     assert is_empty(Connection(server.port), url)
-    info = Queue(Iron(server.endpoint, PROJECT), "shared").info()
-    assert info["size"] == 0
-    assert info["total_messages"] >= len(ledger.acknowledged)
+    assert Queue(Iron(server.endpoint, PROJECT), "shared").size() == 0
