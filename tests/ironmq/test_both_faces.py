@@ -180,9 +180,9 @@ def test_visibility_is_the_same_on_both_sides(server, sqs, both, receive, bodies
 
     [message] = queue.reserve()
     queue.touch(message, timeout=100)
-    server.advance(99)
+    server.advance(90)
     assert bodies(url) == []
-    server.advance(1.5)
+    server.advance(10.5)
     [message] = receive(url, VisibilityTimeout=100)
     sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0)
 
@@ -259,7 +259,7 @@ def test_a_post_wakes_a_long_poll_of_sqs_and_the_other_way_round(server, sqs, bo
     polling = background(receive, url, WaitTimeSeconds=20)
     let_park()
     queue.post("for SQS")
-    [message] = polling.result(5)
+    [message] = polling.result(20)
     assert message["Body"] == "for SQS"
 
     other = Queue(Iron(server.endpoint, ACCOUNT), queue.name)
@@ -267,7 +267,7 @@ def test_a_post_wakes_a_long_poll_of_sqs_and_the_other_way_round(server, sqs, bo
     let_park()
     sqs.send_message(QueueUrl=url, MessageBody="for IronMQ")
 
-    assert bodies(waiting.result(5)) == ["for IronMQ"]
+    assert bodies(waiting.result(20)) == ["for IronMQ"]
 
 
 def test_ironmq_in_version_1_deletes_by_id_what_sqs_received(server, sqs, both, receive):

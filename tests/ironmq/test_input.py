@@ -304,15 +304,15 @@ class TestStrict:
 
         assert bodies(jobs.peek()) == ["a"]
 
-    @pytest.mark.parametrize("timeout", [1, 3, 29, 30, 86_400])
+    @pytest.mark.parametrize("timeout", [2, 3, 29, 30, 86_400])
     def test_short_and_long_timeouts_are_taken(self, server, jobs, timeout):
         jobs.update(message_expiration=2_592_000)
         jobs.post("a")
 
         jobs.reserve(timeout=timeout)
-        server.advance(timeout - 0.5)
+        server.advance(timeout / 2)
         assert jobs.reserve() == []
-        server.advance(1)
+        server.advance(timeout / 2 + 0.5)
 
         assert bodies(jobs.reserve()) == ["a"]
 

@@ -91,9 +91,9 @@ class TestDotNetOf2012:
         assert dotnet("GET", "/jobs/messages") == {"messages": []}
         server.advance(6)
         assert bodies(dotnet("GET", "/jobs/messages")["messages"]) == ["a"]
-        server.advance(29)
+        server.advance(20)
         assert dotnet("GET", "/jobs/messages") == {"messages": []}
-        server.advance(1.5)
+        server.advance(10.5)
         assert bodies(dotnet("GET", "/jobs/messages")["messages"]) == ["a"]
         server.advance(70)
         assert dotnet("GET", "/jobs/messages") == {"messages": []}

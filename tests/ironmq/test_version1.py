@@ -59,8 +59,8 @@ def test_a_message_has_its_own_timeout(server, post, get):
 
     assert [message["timeout"] for message in get("?n=3")] == [30, 60, 60]
     server.advance(31)
-    assert bodies(get("?n=3")) == ["a"]
-    server.advance(29.5)
+    assert bodies(get("?n=3&timeout=600")) == ["a"]
+    server.advance(31)
 
     assert sorted(bodies(get("?n=3"))) == ["b", "c"]
 
@@ -72,9 +72,9 @@ def test_get_may_choose_another_timeout(server, post, get):
     server.advance(31)
 
     assert bodies(get("?timeout=0")) == ["a"]
-    server.advance(299)
+    server.advance(290)
     assert get() == []
-    server.advance(1.5)
+    server.advance(10.5)
     assert bodies(get()) == ["a"]
 
 
@@ -84,9 +84,9 @@ def test_touch_lasts_as_long_as_the_message_s_own_timeout(server, iron1, post, g
 
     server.advance(25)
     assert iron1.call("POST", f"/jobs/messages/{identifier}/touch", {}) == {"msg": "Touched"}
-    server.advance(99)
+    server.advance(90)
     assert get() == []
-    server.advance(1.5)
+    server.advance(10.5)
 
     assert bodies(get()) == ["a"]
 
@@ -107,9 +107,9 @@ def test_release_with_delay(server, iron1, post, get):
 
     iron1.call("POST", f"/jobs/messages/{identifier}/release", {"delay": 60})
 
-    server.advance(59)
+    server.advance(50)
     assert get() == []
-    server.advance(1.5)
+    server.advance(10.5)
     assert bodies(get()) == ["a"]
 
 
@@ -117,9 +117,9 @@ def test_release_with_delay(server, iron1, post, get):
 def test_a_message_has_its_own_expiry(server, post, get, expires_in, left):
     post({"body": "a", "expires_in": expires_in})
 
-    server.advance(3590)
+    server.advance(3500)
     assert len(get("?timeout=1")) == 1
-    server.advance(11)
+    server.advance(101)
 
     assert bodies(get()) == left
 
@@ -151,7 +151,7 @@ def test_get_waits(server, iron1, post, get, background):
 
     other.post("a")
 
-    assert bodies(waiting.result(10)) == ["a"]
+    assert bodies(waiting.result(20)) == ["a"]
 
 
 @pytest.mark.parametrize(
