@@ -90,8 +90,11 @@ class TestVersion3:
         assert created.status == 200
         assert created.json() == {
             "queue": {
-                "project_id": project, "name": "jobs", "type": "pull",
-                "message_timeout": 100, "message_expiration": 7200,
+                "project_id": project,
+                "name": "jobs",
+                "type": "pull",
+                "message_timeout": 100,
+                "message_expiration": 7200,
             }
         }
         info = iron.send("GET", "/jobs")
@@ -125,12 +128,16 @@ class TestVersion3:
         reserved = iron.send("POST", "/jobs/reservations", {"n": 1, "timeout": 60, "wait": 0, "delete": False})
         [message] = reserved.json()["messages"]
         assert (reserved.status, message.keys()) == (
-            200, {"id", "body", "reserved_count", "reservation_id"},
+            200,
+            {"id", "body", "reserved_count", "reservation_id"},
         )
         asked = {"reservation_id": message["reservation_id"], "timeout": 120}
         touched = iron.send("POST", f"/jobs/messages/{first}/touch", asked)
         asked = {"reservation_id": touched.json()["reservation_id"], "delay": 60}
-        assert (touched.status, touched.json()) == (200, {"reservation_id": asked["reservation_id"], "msg": "Touched"})
+        assert (touched.status, touched.json()) == (
+            200,
+            {"reservation_id": asked["reservation_id"], "msg": "Touched"},
+        )
         released = iron.send("POST", f"/jobs/messages/{first}/release", asked)
         assert (released.status, released.json()) == (200, {"msg": "Released"})
         deleted = iron.send("DELETE", f"/jobs/messages/{second}")
@@ -185,9 +192,15 @@ class TestVersion1:
         updated = iron1.send("POST", "/jobs", {})
         info = iron1.send("GET", "/jobs")
         assert updated.status == info.status == 200
-        assert info.json().items() >= {
-            "name": "jobs", "project_id": project, "size": 0, "total_messages": 0,
-        }.items()
+        assert (
+            info.json().items()
+            >= {
+                "name": "jobs",
+                "project_id": project,
+                "size": 0,
+                "total_messages": 0,
+            }.items()
+        )
         assert updated.json().items() >= {"name": "jobs", "project_id": project}.items()
         [listed] = iron1.call("GET")
         assert listed.items() >= {"name": "jobs", "project_id": project}.items() and listed["id"]
@@ -195,7 +208,12 @@ class TestVersion1:
         assert (cleared.status, cleared.json()) == (200, {"msg": "Cleared"})
         dropped = iron1.send("DELETE", "/jobs")
         assert (dropped.status, dropped.json()) == (200, {"msg": "Deleted."})
-        for method, path in (("GET", "/jobs"), ("DELETE", "/jobs"), ("POST", "/jobs/clear"), ("GET", "/jobs/messages")):
+        for method, path in (
+            ("GET", "/jobs"),
+            ("DELETE", "/jobs"),
+            ("POST", "/jobs/clear"),
+            ("GET", "/jobs/messages"),
+        ):
             missing = iron1.send(method, path)
             assert (missing.status, missing.json()) == (404, {"msg": "Queue not found"})
 
@@ -232,7 +250,10 @@ class TestVersion1:
         sent = {"push_type": "multicast", "subscribers": [first], "retries": 4, "retries_delay": 33}
         made = iron1.call("POST", "/pushed", sent)
         assert made.items() >= {"push_type": "multicast", "retries": 4, "retries_delay": 33}.items()
-        for method, changed, urls in (("POST", second, {first["url"], second["url"]}), ("DELETE", first, {second["url"]})):
+        for method, changed, urls in (
+            ("POST", second, {first["url"], second["url"]}),
+            ("DELETE", first, {second["url"]}),
+        ):
             answer = iron1.send(method, "/pushed/subscribers", {"subscribers": [changed]})
             assert answer.status == 200
             assert {subscriber["url"] for subscriber in answer.json()["subscribers"]} == urls
@@ -264,18 +285,27 @@ class TestQueueRefusals:
     @pytest.mark.parametrize(
         "settings",
         [
-            {"message_timeout": -1}, {"message_timeout": 86_401}, {"message_timeout": "soon"},
-            {"message_expiration": -1}, {"message_expiration": 2_592_001}, {"message_expiration": []},
+            {"message_timeout": -1},
+            {"message_timeout": 86_401},
+            {"message_timeout": "soon"},
+            {"message_expiration": -1},
+            {"message_expiration": 2_592_001},
+            {"message_expiration": []},
             {"type": "other"},
             {"type": "pull", "push": PUSH},
-            {"push": {}}, {"push": {"subscribers": []}},
-            {"push": PUSH | {"retries": 101}}, {"push": PUSH | {"retries": -1}},
-            {"push": PUSH | {"retries_delay": 2}}, {"push": PUSH | {"retries_delay": 86_401}},
+            {"push": {}},
+            {"push": {"subscribers": []}},
+            {"push": PUSH | {"retries": 101}},
+            {"push": PUSH | {"retries": -1}},
+            {"push": PUSH | {"retries_delay": 2}},
+            {"push": PUSH | {"retries_delay": 86_401}},
             {"push": PUSH, "dead_letter": {"queue_name": "letters"}},
             {"dead_letter": {"max_reservations": 3}},
             {"alerts": [ALERT | {"trigger": n} for n in range(1, 7)]},
-            {"alerts": [ALERT | {"type": "other"}]}, {"alerts": [ALERT | {"direction": "up"}]},
-            {"alerts": [ALERT | {"trigger": -1}]}, {"alerts": [ALERT | {"snooze": -1}]},
+            {"alerts": [ALERT | {"type": "other"}]},
+            {"alerts": [ALERT | {"direction": "up"}]},
+            {"alerts": [ALERT | {"trigger": -1}]},
+            {"alerts": [ALERT | {"snooze": -1}]},
             {"alerts": [{k: v for k, v in ALERT.items() if k != "queue"}]},
         ],
     )
@@ -335,19 +365,30 @@ class TestQueueRefusals:
     @pytest.mark.parametrize(
         "method, path",
         [
-            ("POST", ""), ("DELETE", ""), ("PUT", ""), ("POST", "/jobs"), ("GET", "/jobs/reservations"),
-            ("PUT", "/jobs/messages"), ("PATCH", "/jobs/messages"), ("GET", "/jobs/webhook"),
-            ("GET", "/jobs/messages/1000000000000000000/touch"), ("PUT", "/jobs/messages/1000000000000000000"),
+            ("POST", ""),
+            ("DELETE", ""),
+            ("PUT", ""),
+            ("POST", "/jobs"),
+            ("GET", "/jobs/reservations"),
+            ("PUT", "/jobs/messages"),
+            ("PATCH", "/jobs/messages"),
+            ("GET", "/jobs/webhook"),
+            ("GET", "/jobs/messages/1000000000000000000/touch"),
+            ("PUT", "/jobs/messages/1000000000000000000"),
         ],
     )
     def test_a_wrong_method(self, iron, jobs, method, path):
         assert iron.send(method, path).status == 405
 
-    @pytest.mark.parametrize("path", ["/jobs/other", "/a/b/c", "/jobs/messages/1000000000000000000/other", "/a/jobs/messages"])
+    @pytest.mark.parametrize(
+        "path", ["/jobs/other", "/a/b/c", "/jobs/messages/1000000000000000000/other", "/a/jobs/messages"]
+    )
     def test_an_unknown_path(self, iron, jobs, path):
         for method in ("GET", "POST", "DELETE"):
             assert iron.send(method, path).status == 404
 
-    @pytest.mark.parametrize("path", ["/3", "/3/", "/3/projects", "/1/projects/x", "/3/projects/x/other", "/2/projects/x/queues"])
+    @pytest.mark.parametrize(
+        "path", ["/3", "/3/", "/3/projects", "/1/projects/x", "/3/projects/x/other", "/2/projects/x/queues"]
+    )
     def test_a_path_outside_of_a_project(self, server, path):
         assert server.get(path)[0] in (400, 404)

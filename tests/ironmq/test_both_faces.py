@@ -34,8 +34,13 @@ def test_a_queue_of_sqs_is_a_queue_of_its_account_s_project(both, iron):
     url, queue = both
 
     assert queue.info() == {
-        "project_id": ACCOUNT, "name": queue.name, "type": "pull", "size": 0, "total_messages": 0,
-        "message_timeout": 30, "message_expiration": 345_600,
+        "project_id": ACCOUNT,
+        "name": queue.name,
+        "type": "pull",
+        "size": 0,
+        "total_messages": 0,
+        "message_timeout": 30,
+        "message_expiration": 345_600,
     }
     assert iron.call("GET", f"?prefix={queue.name}") == {"queues": [{"name": queue.name}]}
 
@@ -50,7 +55,9 @@ def test_a_queue_of_ironmq_is_a_queue_of_sqs(sqs, iron, new_name, attributes):
     assert url in sqs.list_queues(QueueNamePrefix=queue.name)["QueueUrls"]
 
 
-SLASH = pytest.mark.xfail(reason="SQS takes the part behind the slash of such a queue's URL for its name", strict=True)
+SLASH = pytest.mark.xfail(
+    reason="SQS takes the part behind the slash of such a queue's URL for its name", strict=True
+)
 
 
 @pytest.mark.parametrize("suffix", [" with spaces", "ü✓", "x" * 200, pytest.param("a/b", marks=SLASH)])
@@ -347,7 +354,9 @@ class TestUnderLoad:
                             if came.total() >= self.SENDERS * self.EACH:
                                 complete.set()
 
-            jobs = [background(send, bodies) for bodies in names] + [background(receiver) for _ in range(self.RECEIVERS)]
+            jobs = [background(send, bodies) for bodies in names] + [
+                background(receiver) for _ in range(self.RECEIVERS)
+            ]
             try:
                 for job in jobs:
                     job.result(60)

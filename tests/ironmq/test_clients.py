@@ -30,13 +30,21 @@ def run(make_server, project, tmp_path):
         names = ("PATH", "GOROOT", "GOFLAGS", "GOPROXY")
         environment = {name: os.environ[name] for name in names if name in os.environ}
         environment |= {
-            "HOME": str(home), "IRON_ENDPOINT": server.endpoint, "IRON_PROJECT": project,
-            "IRON_PROJECT_ID": project, "IRON_TOKEN": "token",
+            "HOME": str(home),
+            "IRON_ENDPOINT": server.endpoint,
+            "IRON_PROJECT": project,
+            "IRON_PROJECT_ID": project,
+            "IRON_TOKEN": "token",
         }
         opened = connections_opened(server)
         done = subprocess.run(
-            arguments, cwd=directory, env=environment, text=True, timeout=120,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            arguments,
+            cwd=directory,
+            env=environment,
+            text=True,
+            timeout=120,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         assert done.returncode == 0, done.stdout
         return connections_opened(server) - opened - 1
@@ -72,6 +80,8 @@ def test_go_version_1(run, go_tests):
 
 @pytest.mark.parametrize("version, package", [(3, "3.0.5"), (1, "0.0.19")])
 def test_java(run, version, package):
-    jars = [HERE / "java" / "target" / f"{name}.jar" for name in (f"ironmq-{package}", "gson-2.1", "commons-lang3-3.1")]
+    jars = [
+        HERE / "java" / "target" / f"{name}.jar" for name in (f"ironmq-{package}", "gson-2.1", "commons-lang3-3.1")
+    ]
 
     run("java", "-cp", ":".join(map(str, jars)), f"Version{version}.java", directory=HERE / "java")

@@ -1,5 +1,5 @@
-"""The server is killed under the load of three interfaces on one queue: IronMQ in version 3 and 1, and SQS. What each of
-them posted, reserved and deleted is in one ledger, which says what must hold:
+"""The server is killed under the load of three interfaces on one queue: IronMQ in version 3 and 1, and SQS. What
+each of them posted, reserved and deleted is in one ledger, which says what must hold:
 
 - What was acknowledged is there, by whomever it was sent, and what was deleted never returns.
 - A post that was cut is there whole or not at all.
@@ -63,7 +63,9 @@ def reserve_and_delete(connection, ledger, version):
         bodies = [message["body"] for message in messages]
         ledger.received(bodies, asked_at)
         if messages and n % 10:
-            ids = [{"id": m["id"], "reservation_id": m["reservation_id"]} if version == 3 else m["id"] for m in messages]
+            ids = [
+                {"id": m["id"], "reservation_id": m["reservation_id"]} if version == 3 else m["id"] for m in messages
+            ]
             ledger.delete_begins(bodies)
             answer = send(connection, "DELETE", version, "/messages", {"ids": ids})
             if answer is None:

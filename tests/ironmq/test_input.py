@@ -28,7 +28,9 @@ class TestLenient:
     def test_a_queue_is_deleted_with_or_without_a_body(self, iron, jobs, body):
         assert iron.call("DELETE", "/jobs", body) == {"msg": "Deleted."}
 
-    @pytest.mark.parametrize("body", [None, "", "{}", '{"n":null}', '{"timeout":0,"wait":0,"delete":false}', '{"N":1,"x":2}'])
+    @pytest.mark.parametrize(
+        "body", [None, "", "{}", '{"n":null}', '{"timeout":0,"wait":0,"delete":false}', '{"N":1,"x":2}']
+    )
     def test_a_reserve_without_a_number_gives_one(self, iron, jobs, body):
         jobs.post("a", "b")
 
@@ -42,7 +44,18 @@ class TestLenient:
 
         assert jobs.size() == 0
 
-    @pytest.mark.parametrize("query, names", [("?", ["a", "b"]), ("?&per_page=1", ["a"]), ("?per_page=1&", ["a"]), ("?x=1", ["a", "b"]), ("?page=1", ["a", "b"]), ("?per_page=0", ["a", "b"]), ("?per_page=&previous=&prefix=", ["a", "b"])])
+    @pytest.mark.parametrize(
+        "query, names",
+        [
+            ("?", ["a", "b"]),
+            ("?&per_page=1", ["a"]),
+            ("?per_page=1&", ["a"]),
+            ("?x=1", ["a", "b"]),
+            ("?page=1", ["a", "b"]),
+            ("?per_page=0", ["a", "b"]),
+            ("?per_page=&previous=&prefix=", ["a", "b"]),
+        ],
+    )
     def test_queries_may_be_empty_or_odd(self, iron, query, names):
         for name in "ab":
             Queue(iron, name).create()
@@ -60,10 +73,18 @@ class TestLenient:
 
     def test_keys_are_read_in_any_case(self, iron, server):
         jobs = Queue(iron, "jobs")
-        iron.call("PUT", "/jobs", {"Queue": {"Message_Timeout": 90, "DEAD_LETTER": {"Queue_Name": "x", "MAX_RESERVATIONS": 2}}})
-        assert jobs.info().items() >= {
-            "message_timeout": 90, "dead_letter": {"queue_name": "x", "max_reservations": 2},
-        }.items()
+        iron.call(
+            "PUT",
+            "/jobs",
+            {"Queue": {"Message_Timeout": 90, "DEAD_LETTER": {"Queue_Name": "x", "MAX_RESERVATIONS": 2}}},
+        )
+        assert (
+            jobs.info().items()
+            >= {
+                "message_timeout": 90,
+                "dead_letter": {"queue_name": "x", "max_reservations": 2},
+            }.items()
+        )
         [identifier] = iron.call("POST", "/jobs/messages", {"Messages": [{"Body": "a", "Delay": 5}]})["ids"]
         server.advance(6)
         [message] = iron.call("POST", "/jobs/reservations", {"N": 1, "TIMEOUT": 30})["messages"]
@@ -74,8 +95,15 @@ class TestLenient:
     def test_zero_empty_and_null_are_not_given(self, iron):
         Queue(iron, "jobs").create(message_timeout=90, message_expiration=7200)
         zero = {
-            "name": "", "size": 0, "total_messages": 0, "message_expiration": 0, "message_timeout": 0, "type": "",
-            "push": None, "alerts": None, "dead_letter": None,
+            "name": "",
+            "size": 0,
+            "total_messages": 0,
+            "message_expiration": 0,
+            "message_timeout": 0,
+            "type": "",
+            "push": None,
+            "alerts": None,
+            "dead_letter": None,
         }
 
         for method in ("PATCH", "PUT"):
@@ -84,8 +112,14 @@ class TestLenient:
 
     def test_a_message_s_zeros_are_not_given(self, iron, jobs):
         zero = {
-            "body": "a", "id": "", "delay": 0, "timeout": 0, "expires_in": 0, "reserved_count": 0,
-            "reserved_until": "0001-01-01T00:00:00Z", "push_headers": None,
+            "body": "a",
+            "id": "",
+            "delay": 0,
+            "timeout": 0,
+            "expires_in": 0,
+            "reserved_count": 0,
+            "reserved_until": "0001-01-01T00:00:00Z",
+            "push_headers": None,
         }
         iron.call("POST", "/jobs/messages", {"messages": [zero]})
 
@@ -105,7 +139,9 @@ class TestLenient:
 
         assert bodies(jobs.peek()) == ["b"]
 
-    @pytest.mark.parametrize("media", ["application/json; charset=utf-8", "text/plain", "application/x-www-form-urlencoded", ""])
+    @pytest.mark.parametrize(
+        "media", ["application/json; charset=utf-8", "text/plain", "application/x-www-form-urlencoded", ""]
+    )
     def test_a_request_s_media_type_is_no_matter(self, iron, media):
         sent = {"messages": [{"body": "a"}]}
 
@@ -140,7 +176,6 @@ class TestLenient:
         queue.delete(message)
         queue.drop()
 
-
     def test_a_post_may_have_neither_body_nor_length(self, iron1, jobs):
         [identifier] = jobs.post("a")
         host, _, port = iron1.address.partition(":")
@@ -148,7 +183,13 @@ class TestLenient:
 
         for path in (f"messages/{identifier}/touch", f"messages/{identifier}/release", "clear"):
             with socket.create_connection((host, int(port)), timeout=20) as connection:
-                lines = [f"POST {iron1.root}/jobs/{path} HTTP/1.1", f"Host: {iron1.address}", "Connection: close", "", ""]
+                lines = [
+                    f"POST {iron1.root}/jobs/{path} HTTP/1.1",
+                    f"Host: {iron1.address}",
+                    "Connection: close",
+                    "",
+                    "",
+                ]
                 connection.sendall("\r\n".join(lines).encode())
                 assert connection.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n", path
 
@@ -165,9 +206,12 @@ class TestOverride:
 
     def test_of_post(self, iron, jobs):
         jobs.post("a", "b", "c")
-        assert iron.call("POST", "/jobs", {"queue": {"message_timeout": 90}}, X_HTTP_Method_Override="PATCH")[
-            "queue"
-        ].items() >= {"message_timeout": 90}.items()
+        assert (
+            iron.call("POST", "/jobs", {"queue": {"message_timeout": 90}}, X_HTTP_Method_Override="PATCH")[
+                "queue"
+            ].items()
+            >= {"message_timeout": 90}.items()
+        )
         [message] = jobs.reserve()
         asked = {"reservation_id": message["reservation_id"]}
         path = f"/jobs/messages/{message['id']}"
@@ -198,7 +242,19 @@ class TestOverride:
         assert bodies(jobs.peek()) == ["a"]
 
 
-BROKEN = ["{", "}", "nonsense", '{"ids":[', '{"ids":["1"]', "{'ids':[]}", '{"ids":[]}x', b'{"a":"\xff"}', b"\xff\xfe{", "[" * 100_000, '{"a":1e999999}x']
+BROKEN = [
+    "{",
+    "}",
+    "nonsense",
+    '{"ids":[',
+    '{"ids":["1"]',
+    "{'ids':[]}",
+    '{"ids":[]}x',
+    b'{"a":"\xff"}',
+    b"\xff\xfe{",
+    "[" * 100_000,
+    '{"a":1e999999}x',
+]
 
 
 class TestStrict:
@@ -207,9 +263,14 @@ class TestStrict:
         [identifier] = jobs.post("a")
 
         for method, path in (
-            ("POST", "/jobs/messages"), ("DELETE", "/jobs/messages"), ("POST", "/jobs/reservations"),
-            ("PUT", "/jobs"), ("PATCH", "/jobs"), ("DELETE", f"/jobs/messages/{identifier}"),
-            ("POST", f"/jobs/messages/{identifier}/touch"), ("POST", f"/jobs/messages/{identifier}/release"),
+            ("POST", "/jobs/messages"),
+            ("DELETE", "/jobs/messages"),
+            ("POST", "/jobs/reservations"),
+            ("PUT", "/jobs"),
+            ("PATCH", "/jobs"),
+            ("DELETE", f"/jobs/messages/{identifier}"),
+            ("POST", f"/jobs/messages/{identifier}/touch"),
+            ("POST", f"/jobs/messages/{identifier}/release"),
         ):
             assert iron.send(method, path, body).status == 400, (method, path)
 
@@ -219,12 +280,18 @@ class TestStrict:
     def test_json_that_is_no_object(self, iron, jobs, body):
         jobs.post("a")
 
-        for method, path in (("POST", "/jobs/messages"), ("DELETE", "/jobs/messages"), ("POST", "/jobs/reservations")):
+        for method, path in (
+            ("POST", "/jobs/messages"),
+            ("DELETE", "/jobs/messages"),
+            ("POST", "/jobs/reservations"),
+        ):
             assert iron.send(method, path, body).status == 400, (method, path)
 
         assert jobs.size() == 1
 
-    @pytest.mark.parametrize("ids", [1, "1", True, {}, {"id": "1"}, [1.5], [[]], [{}], [True], [{"id": {}}], [{"reservation_id": "x"}]])
+    @pytest.mark.parametrize(
+        "ids", [1, "1", True, {}, {"id": "1"}, [1.5], [[]], [{}], [True], [{"id": {}}], [{"reservation_id": "x"}]]
+    )
     def test_ids_that_are_no_list_of_ids_never_clear(self, iron, jobs, ids):
         jobs.post("a")
 
@@ -290,7 +357,15 @@ class TestStrict:
 
     @pytest.mark.parametrize(
         "option",
-        [{"wait": 31}, {"wait": -1}, {"wait": "x"}, {"timeout": -1}, {"timeout": 86_401}, {"timeout": "x"}, {"delete": "maybe"}],
+        [
+            {"wait": 31},
+            {"wait": -1},
+            {"wait": "x"},
+            {"timeout": -1},
+            {"timeout": 86_401},
+            {"timeout": "x"},
+            {"delete": "maybe"},
+        ],
         ids=str,
     )
     def test_other_options_of_a_reserve_out_of_range(self, iron1, jobs, refused, option):
@@ -340,7 +415,19 @@ class TestStrict:
 
     @pytest.mark.parametrize(
         "messages",
-        [None, {}, "a", [], ["a"], [None], [{}], [{"body": None}], [{"body": 1}], [{"body": ["a"]}], [{"body": "a"}, {}]],
+        [
+            None,
+            {},
+            "a",
+            [],
+            ["a"],
+            [None],
+            [{}],
+            [{"body": None}],
+            [{"body": 1}],
+            [{"body": ["a"]}],
+            [{"body": "a"}, {}],
+        ],
         ids=str,
     )
     def test_a_post_without_bodies(self, iron, messages):
@@ -371,9 +458,19 @@ class TestStrict:
     @pytest.mark.parametrize(
         "headers",
         [
-            {f"X-{n}": "v" for n in range(6)}, {"X": "v" * 1025}, {"X" * 65: "v"}, {"": "v"}, {"X": ""}, {"X": 1},
-            {"Content-Type": "a/b"}, {"user-agent": "x"}, {"Iron-Message-Id": "1"}, {"Iron-Reservation-Id": "1"},
-            {"Iron-Subscriber-Name": "1"}, {"IRON-SUBSCRIBER-MESSAGE-URL": "1"}, {"X": "a\nb"},
+            {f"X-{n}": "v" for n in range(6)},
+            {"X": "v" * 1025},
+            {"X" * 65: "v"},
+            {"": "v"},
+            {"X": ""},
+            {"X": 1},
+            {"Content-Type": "a/b"},
+            {"user-agent": "x"},
+            {"Iron-Message-Id": "1"},
+            {"Iron-Reservation-Id": "1"},
+            {"Iron-Subscriber-Name": "1"},
+            {"IRON-SUBSCRIBER-MESSAGE-URL": "1"},
+            {"X": "a\nb"},
         ],
         ids=lambda headers: next(iter(headers))[:30],
     )
@@ -388,7 +485,9 @@ class TestStrict:
         assert bodies(jobs.peek()) == ["a"]
 
     def test_a_webhook_drops_bad_push_headers(self, iron, jobs):
-        answer = iron.send("POST", "/jobs/webhook", "a", X_Subscribers_Content_Type="a/b", X_Subscribers_Long="v" * 1025)
+        answer = iron.send(
+            "POST", "/jobs/webhook", "a", X_Subscribers_Content_Type="a/b", X_Subscribers_Long="v" * 1025
+        )
 
         assert answer.status in (200, 201)
         assert bodies(jobs.peek()) == ["a"]
@@ -433,7 +532,10 @@ class TestTokens:
 
         for authorization in ("OAuth not-the-token", "OAuth", "", "Basic AKIDONE"):
             assert iron.send("GET", Authorization=authorization).status == 401
-            assert iron.send("POST", "/jobs/messages", {"messages": [{"body": "a"}]}, Authorization=authorization).status == 401
+            assert (
+                iron.send("POST", "/jobs/messages", {"messages": [{"body": "a"}]}, Authorization=authorization).status
+                == 401
+            )
         assert iron.send("GET", "?oauth=not-the-token", Authorization="").status == 401
         iron.close()
         assert "not-the-token" not in closed.log.read_text()

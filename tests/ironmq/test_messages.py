@@ -23,7 +23,9 @@ def test_messages_come_in_the_order_of_their_post(jobs):
     assert [message["id"] for message in messages] == ids
 
 
-@pytest.mark.parametrize("body", ["", " ", "\n", '"quoted"', "{}", "null", "grüße ✓ \U0001f680", "a\u0000b", "x" * 60_000])
+@pytest.mark.parametrize(
+    "body", ["", " ", "\n", '"quoted"', "{}", "null", "grüße ✓ \U0001f680", "a\u0000b", "x" * 60_000]
+)
 def test_a_body_comes_back_as_it_was_sent(jobs, body):
     [identifier] = jobs.post(body)
 
@@ -57,7 +59,10 @@ def test_a_reserved_message_shows_id_body_count_and_reservation(jobs):
     [message] = jobs.reserve()
 
     assert message == {
-        "id": identifier, "body": "a", "reserved_count": 1, "reservation_id": message["reservation_id"],
+        "id": identifier,
+        "body": "a",
+        "reserved_count": 1,
+        "reservation_id": message["reservation_id"],
     }
 
 
@@ -521,8 +526,13 @@ def test_a_post_makes_the_queue(iron):
     fresh.post("a")
 
     assert fresh.info() | {"project_id": ""} == {
-        "project_id": "", "name": "fresh", "size": 1, "total_messages": 1, "type": "pull",
-        "message_timeout": 60, "message_expiration": 604_800,
+        "project_id": "",
+        "name": "fresh",
+        "size": 1,
+        "total_messages": 1,
+        "type": "pull",
+        "message_timeout": 60,
+        "message_expiration": 604_800,
     }
 
 

@@ -193,8 +193,11 @@ class TestPhp:
     @pytest.fixture
     def php(self, client):
         return client(
-            Accept="application/json", Accept_Encoding="gzip, deflate", Content_Type="application/json",
-            Connection="Keep-Alive", Keep_Alive="300",
+            Accept="application/json",
+            Accept_Encoding="gzip, deflate",
+            Content_Type="application/json",
+            Connection="Keep-Alive",
+            Keep_Alive="300",
         )
 
     def test_a_queue_s_life(self, php, jobs):
@@ -208,7 +211,8 @@ class TestPhp:
         assert php("DELETE", f"/jobs/messages/{ids[2]}", "[]")[0] in (200, 400)
         assert php("DELETE", "/jobs/messages", {"ids": [ids[3]]}) == (200, '{"msg":"Deleted"}')
         assert php("DELETE", "/jobs/messages", {"ids": [second["id"]]}) == (
-            400, '{"msg":"A reservation_id is required"}',
+            400,
+            '{"msg":"A reservation_id is required"}',
         )
         assert php("DELETE", "/jobs/messages", "{}") == (200, '{"msg":"Cleared"}')
         assert php("DELETE", "/jobs", "{}") == (200, '{"msg":"Deleted."}')
@@ -221,8 +225,11 @@ class TestJava:
     @pytest.fixture
     def java(self, client):
         return client(
-            Content_Type="application/json", Accept="text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2",
-            Encoding="UTF-8", User_Agent="IronMQ Java Client", Connection="keep-alive",
+            Content_Type="application/json",
+            Accept="text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2",
+            Encoding="UTF-8",
+            User_Agent="IronMQ Java Client",
+            Connection="keep-alive",
         )
 
     def test_verbs_in_a_header(self, java, jobs):

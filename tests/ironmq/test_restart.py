@@ -6,7 +6,9 @@ from support.ironmq import Iron, Queue, bodies
 
 PUSH = {
     "subscribers": [{"name": "a", "url": "http://127.0.0.1:9/a", "headers": {"X-Key": "1"}}],
-    "retries": 5, "retries_delay": 30, "error_queue": "errors",
+    "retries": 5,
+    "retries_delay": 30,
+    "error_queue": "errors",
 }
 ALERT = {"type": "progressive", "direction": "desc", "trigger": 10, "queue": "alarms", "snooze": 5}
 

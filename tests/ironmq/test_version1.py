@@ -156,8 +156,13 @@ def test_get_waits(server, iron1, post, get, background):
 
 @pytest.mark.parametrize(
     "message",
-    [{"body": "a", "timeout": -1}, {"body": "a", "timeout": 86_401}, {"body": "a", "expires_in": 2_592_001},
-     {"body": "a", "expires_in": -1}, {"body": "a", "delay": 604_801}],
+    [
+        {"body": "a", "timeout": -1},
+        {"body": "a", "timeout": 86_401},
+        {"body": "a", "expires_in": 2_592_001},
+        {"body": "a", "expires_in": -1},
+        {"body": "a", "delay": 604_801},
+    ],
     ids=str,
 )
 def test_a_message_s_fields_have_bounds(iron1, message):

@@ -24,7 +24,7 @@ def bodies(answer: dict) -> list[str]:
 
 def test_the_client_is_the_one_of_version_1(client):
     assert iron_mq.IronMQ.VERSION == "0.7"
-    assert client.client.base_url.endswith("/1/")
+    assert "/1/projects/" in client.client.base_url
 
 
 def test_a_message_s_life(jobs):

@@ -136,8 +136,8 @@ def bodies(messages: list[dict]) -> list[str]:
 
 
 def well_formed(answer: Answer) -> Answer:
-    """A status that clients know, the media type to the letter, a length, nothing encoded, a body always; lists are never null
-    and ids are always texts."""
+    """A status that clients know, the media type to the letter, a length, nothing encoded, a body always; lists are
+    never null and ids are always texts."""
     assert answer.headers.get_all("Content-Type") == ["application/json"], answer.headers.items()
     assert answer.headers.get_all("Content-Length") == [str(len(answer.body))], answer.headers.items()
     assert "Transfer-Encoding" not in answer.headers and "Content-Encoding" not in answer.headers
