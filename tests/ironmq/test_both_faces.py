@@ -55,12 +55,7 @@ def test_a_queue_of_ironmq_is_a_queue_of_sqs(sqs, iron, new_name, attributes):
     assert url in sqs.list_queues(QueueNamePrefix=queue.name)["QueueUrls"]
 
 
-SLASH = pytest.mark.xfail(
-    reason="SQS takes the part behind the slash of such a queue's URL for its name", strict=True
-)
-
-
-@pytest.mark.parametrize("suffix", [" with spaces", "ü✓", "x" * 200, pytest.param("a/b", marks=SLASH)])
+@pytest.mark.parametrize("suffix", [" with spaces", "ü✓", "x" * 200, "%2F+"])
 def test_a_name_that_sqs_does_not_allow_is_no_harm_to_sqs(sqs, iron, suffix, new_name):
     name = new_name()
     queue = Queue(iron, name + suffix)
@@ -69,6 +64,18 @@ def test_a_name_that_sqs_does_not_allow_is_no_harm_to_sqs(sqs, iron, suffix, new
     [url] = sqs.list_queues(QueueNamePrefix=name)["QueueUrls"]
 
     assert sqs.receive_message(QueueUrl=url)["Messages"][0]["Body"] == "a"
+
+
+@pytest.mark.parametrize("suffix", ["a/b", "a?b", "a#b"])
+def test_a_name_that_no_url_of_a_queue_can_say_is_not_listed_by_sqs(sqs, iron, suffix, new_name):
+    name = new_name()
+    Queue(iron, name + suffix).post("a")
+    Queue(iron, name).post("b")
+
+    [url] = sqs.list_queues(QueueNamePrefix=name)["QueueUrls"]
+
+    assert url.endswith(f"/{name}")
+    assert iron.call("GET", f"?prefix={name}") == {"queues": [{"name": name}, {"name": name + suffix}]}
 
 
 def test_other_projects_and_regions_are_apart(server, sqs, both):
