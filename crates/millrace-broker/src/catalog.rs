@@ -166,7 +166,7 @@ impl Catalog {
         definition.tags.clone_from(&new.tags);
         let engine = Queue::new(id, &new.key.to_string(), new.settings.clone(), common.first_seq);
         let mut records = Records::default();
-        new_definition(&definition)?.write(&mut records);
+        new_definition(&definition, &engine)?.write(&mut records);
         let (ticket, position) = append_one(&common.log, Purpose::Store, &records)?;
         let queue = Arc::new(SharedQueue::new(common.clone(), engine, definition, position));
         queue.lock().latest = Some(ticket);
@@ -207,7 +207,7 @@ impl Catalog {
             } else {
                 let redrive_changed = definition.settings.redrive != before.settings.redrive;
                 definition.modified_ms = now.0;
-                let new = new_definition(&definition)?;
+                let new = new_definition(&definition, &state.queue)?;
                 let bytes = RECORD_HEADER_BYTES + new.index_bytes();
                 let reservation = queue.common.log.reserve(bytes, Purpose::Store)?;
                 let mut records = Records::default();

@@ -50,6 +50,8 @@ pub struct QueueGlance {
     pub totals: QueueTotals,
     /// As of the last command or timer.
     pub counts: Counts,
+    /// Messages that the queue was sent since it was created.
+    pub sent_total: u64,
     /// When the oldest message was sent, as retention counts it.
     pub oldest_sent: Option<Timestamp>,
 }
@@ -100,6 +102,7 @@ impl QueueGlance {
         QueueGlance {
             totals: totals(queue, &state),
             counts: state.queue.counts(),
+            sent_total: state.queue.sent_total(),
             oldest_sent: state.queue.oldest_sent(),
         }
     }

@@ -247,7 +247,7 @@ impl SharedQueue {
                 return Err(BrokerError::PurgeInProgress);
             }
             definition.purged_ms = now.0;
-            let new = new_definition(&definition)?;
+            let new = new_definition(&definition, &state.queue)?;
             let bytes = 2 * RECORD_HEADER_BYTES + PurgedRecord::INDEX_BYTES + new.index_bytes();
             let reservation = self.common.log.reserve(bytes, Purpose::Reclaim)?;
             let mut records = Records::default();
@@ -288,9 +288,12 @@ impl fmt::Debug for SharedQueue {
     }
 }
 
-/// The definition, ready to be journaled.
-pub(crate) fn new_definition(definition: &Definition) -> Result<NewDefinition<'_>, BrokerError> {
-    NewDefinition::new(definition)
+/// The definition of a queue, ready to be journaled.
+pub(crate) fn new_definition<'d>(
+    definition: &'d Definition,
+    queue: &Queue,
+) -> Result<NewDefinition<'d>, BrokerError> {
+    NewDefinition::new(definition, queue.sent_total())
         .map_err(|error| BrokerError::Internal(format!("definition: {error}")))
 }
 

@@ -246,7 +246,7 @@ fn shared(common: &Arc<Common>, replayed: ReplayedQueue) -> Result<Arc<SharedQue
         Some(position) => position,
         None => {
             let mut records = Records::default();
-            new_definition(&definition)?.write(&mut records);
+            new_definition(&definition, &queue)?.write(&mut records);
             let appended = append_one(&common.log, Purpose::Store, &records);
             appended.map_or(0, |(_, position)| position)
         }

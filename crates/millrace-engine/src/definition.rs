@@ -140,8 +140,13 @@ pub struct NewDefinition<'d> {
 }
 
 impl<'d> NewDefinition<'d> {
-    pub fn new(definition: &'d Definition) -> Result<NewDefinition<'d>, serde_json::Error> {
-        Ok(NewDefinition { definition, json: serde_json::to_vec(definition)? })
+    /// The definition of a queue that was sent so many messages.
+    pub fn new(
+        definition: &'d Definition,
+        sent_total: u64,
+    ) -> Result<NewDefinition<'d>, serde_json::Error> {
+        let json = serde_json::to_vec(&Journaled { definition, sent_total })?;
+        Ok(NewDefinition { definition, json })
     }
 
     /// Bytes of the record's index part.
@@ -163,6 +168,15 @@ impl Queue {
     }
 }
 
+/// A definition and what the queue has counted before it: the records that tell of it may go.
+#[derive(Serialize, Deserialize)]
+struct Journaled<D> {
+    #[serde(flatten)]
+    definition: D,
+    #[serde(default)]
+    sent_total: u64,
+}
+
 /// Fields of `Defined`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefinedRecord<'a> {
@@ -175,9 +189,9 @@ impl<'a> DefinedRecord<'a> {
     }
 
     pub(crate) fn replay(&self, replay: &mut Replay, position: u64) -> Result<(), ReplayError> {
-        let definition = serde_json::from_slice(self.json)
+        let Journaled { definition, sent_total } = serde_json::from_slice(self.json)
             .map_err(|source| ReplayError::Document { position, source })?;
-        replay.define(definition, Some(position));
+        replay.define(definition, Some((position, sent_total)));
         Ok(())
     }
 }

@@ -177,8 +177,8 @@ impl Replay {
     }
 
     /// Takes a definition, which may stand further on than its queue's messages: definitions are
-    /// relocated, too.
-    pub(crate) fn define(&mut self, definition: Definition, position: Option<u64>) {
+    /// relocated, too. `record`: where its record is, and how many messages the queue was sent before.
+    pub(crate) fn define(&mut self, definition: Definition, record: Option<(u64, u64)>) {
         let modified = Timestamp(definition.modified_ms);
         self.note_time(modified);
         let id = definition.queue_id();
@@ -195,7 +195,10 @@ impl Replay {
                 None => partial.queue.replay_first_settings(settings, modified),
                 Some(_) => partial.queue.replay_settings(settings, modified),
             }
-            partial.definition = Some((definition, position));
+            if let Some((_, sent_total)) = record {
+                partial.queue.replay_sent_total(sent_total);
+            }
+            partial.definition = Some((definition, record.map(|(position, _)| position)));
         }
     }
 

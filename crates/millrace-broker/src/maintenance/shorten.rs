@@ -239,7 +239,7 @@ impl Truncation {
             let state = queue.lock();
             if is_before(state.definition_position) {
                 let definition = queue.definition();
-                let index_bytes = new_definition(&definition)?.index_bytes();
+                let index_bytes = new_definition(&definition, &state.queue)?.index_bytes();
                 definition_bytes += (DEFINITION_OVERHEAD_BYTES + index_bytes) as u64;
             }
             sends += state.queue.remembered_count_to(last);
@@ -269,7 +269,7 @@ impl Truncation {
             let mut state = queue.lock();
             if !state.is_deleted && is_before(state.definition_position) {
                 let mut records = Records::default();
-                new_definition(&queue.definition())?.write(&mut records);
+                new_definition(&queue.definition(), &state.queue)?.write(&mut records);
                 state.definition_position = self.append_again(&records)?;
             }
         }

@@ -127,6 +127,8 @@ pub struct Queue {
     /// Bytes of the messages' records.
     live: PerSegment,
     next_seq: u64,
+    /// Messages that were sent to it, ever.
+    sent_total: u64,
     /// Messages of lower sequences were purged.
     purged_to: u64,
     counts: Counts,
@@ -152,6 +154,7 @@ impl Queue {
             origins: BTreeMap::new(),
             live: PerSegment::default(),
             next_seq: first_seq,
+            sent_total: 0,
             purged_to: 0,
             counts: Counts::default(),
         }
@@ -236,6 +239,11 @@ impl Queue {
             Kind::Standard if self.groups.first().is_some() => self.counts.ready.min(at_most),
             Kind::Standard => 0,
         }
+    }
+
+    /// How many messages the queue was sent since it was created.
+    pub fn sent_total(&self) -> u64 {
+        self.sent_total
     }
 
     /// When the oldest message was sent, as retention counts it.

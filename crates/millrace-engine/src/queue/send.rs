@@ -47,6 +47,7 @@ impl Queue {
         }
         let at = SlotSeq { slot: self.slab.take(), seq: self.next_seq };
         self.next_seq += 1;
+        self.sent_total += 1;
         let kind = self.settings.kind;
         let delay_s = match kind {
             Kind::Standard => send.delay_s.unwrap_or(self.settings.delay_s),
@@ -78,6 +79,11 @@ impl Queue {
             (entry.position, entry.record_len) = (position, record_len);
             self.live.add(position, record_len);
         }
+    }
+
+    /// What the records so far tell.
+    pub(crate) fn replay_sent_total(&mut self, total: u64) {
+        self.sent_total = total;
     }
 
     /// `Sent`, and what `Relocated` has in common with it.
@@ -163,6 +169,8 @@ impl<'a> SentRecord<'a> {
 
     pub(crate) fn replay(&self, replay: &mut Replay, position: u64, record_len: u32) {
         replay.note_time(self.sent);
-        replay.queue(self.queue, self.kind).replay_sent(self, position, record_len);
+        let queue = replay.queue(self.queue, self.kind);
+        queue.replay_sent(self, position, record_len);
+        queue.replay_sent_total(queue.sent_total() + 1);
     }
 }

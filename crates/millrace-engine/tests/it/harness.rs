@@ -152,10 +152,10 @@ impl Broker {
         self.next_queue += 1;
         let key = QueueKey::new("us-east-1", "000000000000", name);
         let definition = Definition::new(id, &key, settings.clone(), self.now);
-        let mut records = Records::default();
-        new(&definition).write(&mut records);
-        let (position, _) = self.journal.append(&records);
         let queue = Queue::new(id, &key.to_string(), settings, 0);
+        let mut records = Records::default();
+        new(&definition, &queue).write(&mut records);
+        let (position, _) = self.journal.append(&records);
         self.members.push(Member { definition, position, queue });
         self.members.len() - 1
     }
@@ -365,7 +365,8 @@ impl Broker {
         member.definition.settings = settings;
         member.definition.modified_ms = self.now.0;
         let mut records = Records::default();
-        member.queue.define(&new(&member.definition), self.now, &mut records);
+        let new = new(&member.definition, &member.queue);
+        member.queue.define(&new, self.now, &mut records);
         (member.position, _) = self.journal.append(&records);
     }
 
@@ -426,7 +427,7 @@ impl Broker {
             }
             if is_old(member.position) {
                 let mut records = Records::default();
-                new(&member.definition).write(&mut records);
+                new(&member.definition, &member.queue).write(&mut records);
                 (member.position, _) = self.journal.append(&records);
             }
             let oldest = member.queue.oldest_segment();
@@ -491,8 +492,8 @@ pub(crate) fn sent_record(stored: &Stored) -> SentRecord<'_> {
     }
 }
 
-fn new(definition: &Definition) -> NewDefinition<'_> {
-    NewDefinition::new(definition).expect("definitions are JSON")
+fn new<'d>(definition: &'d Definition, queue: &Queue) -> NewDefinition<'d> {
+    NewDefinition::new(definition, queue.sent_total()).expect("definitions are JSON")
 }
 
 /// All sends that are remembered by records up to that segment.

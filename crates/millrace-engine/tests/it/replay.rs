@@ -29,6 +29,7 @@ pub(crate) struct Seen {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Snapshot {
     counts: Counts,
+    sent_total: u64,
     pub(crate) messages: BTreeMap<String, Seen>,
     remembered: Vec<(u128, MessageId, u64, Timestamp)>,
     settings: Settings,
@@ -61,6 +62,7 @@ pub(crate) fn snapshot(member: &Member, journal: &Journal) -> Snapshot {
     assert_eq!(messages.len(), member.queue.messages().count(), "no message is there twice");
     Snapshot {
         counts: member.queue.counts(),
+        sent_total: member.queue.sent_total(),
         messages,
         remembered,
         settings: member.queue.settings().clone(),

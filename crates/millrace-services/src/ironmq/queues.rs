@@ -190,7 +190,7 @@ impl IronMq {
         let definition = queue.definition();
         let iron = IronSettings::of(&definition);
         let (counts, _) = queue.count_messages();
-        let counters = (counts.total(), QueueGlance::of(queue).totals.messages_sent);
+        let counters = (counts.total(), QueueGlance::of(queue).sent_total);
         let description = match asking.version {
             Version::V3 => {
                 let described =
