@@ -63,7 +63,7 @@ pub(super) async fn act(
     body: &[u8],
 ) -> Option<Result<Response, ApiError>> {
     let answer = match path {
-        "/_millrace/projects" => list(projects, owner(caller), body),
+        "/_millrace/projects" => list(projects, owner(caller), body).await,
         "/_millrace/projects/create" => create(projects, caller, body).await,
         "/_millrace/projects/delete" => delete(projects, owner(caller), body).await,
         "/_millrace/projects/tokens/create" => create_token(projects, owner(caller), body).await,
@@ -73,10 +73,10 @@ pub(super) async fn act(
     Some(answer.map(|answer| json(answer.to_string())))
 }
 
-fn list(projects: &Projects, owner: Owner<'_>, body: &[u8]) -> Result<Value, ApiError> {
+async fn list(projects: &Projects, owner: Owner<'_>, body: &[u8]) -> Result<Value, ApiError> {
     let Listing { after } = parse(body)?;
     let limit = *limits::LIST_RESULTS.end() as usize;
-    let found = projects.list(owner, &after, limit + 1)?;
+    let found = projects.list(owner, &after, limit + 1).await?;
     let next = found.get(limit - 1).filter(|_| found.len() > limit);
     let next = next.map(|listed| &listed.namespace.project);
     let shown: Vec<Value> = found.iter().take(limit).map(shown).collect();

@@ -22,6 +22,8 @@ const PROJECTS_MAX: usize = 10_000;
 const TOKENS_MAX: usize = 100;
 /// Bytes of a token's label.
 const LABEL_BYTES_MAX: usize = 128;
+/// Documents that are read before other tasks get their turn.
+const DOCUMENTS_PER_TURN: usize = 64;
 /// Changes of one project at once, after which others get a turn.
 const ATTEMPTS_MAX: usize = 20;
 
@@ -178,13 +180,12 @@ impl Projects {
     }
 
     /// Up to `limit` projects, by id, from behind `after` on.
-    pub(crate) fn list(
+    pub(crate) async fn list(
         &self,
         owner: Owner<'_>,
         after: &str,
         limit: usize,
     ) -> Result<Vec<Listed>, ApiError> {
-        let home = self.home()?;
         let is_listed = |id: &str, account: &str| id > after && owner.is(account);
         let declared = self.table.all_declared();
         let declared = declared.filter(|it| is_listed(&it.id, &it.account));
@@ -204,10 +205,10 @@ impl Projects {
                 (it.id.clone(), Listed { namespace, is_declared: true, tokens })
             })
             .collect();
-        for document in PROJECTS.scan(home.kept(), "", None, usize::MAX) {
+        for document in self.documents(owner, after, limit).await? {
             let ProjectDocument { id, region, account, tokens, .. } = document;
             let is_overruled = self.table.declared(&id).is_some_and(|it| it.account != account);
-            if !is_listed(&id, &account) || is_overruled {
+            if is_overruled {
                 continue;
             }
             let namespace = Namespace { project: id.clone(), region, account };
@@ -220,6 +221,28 @@ impl Projects {
             listed.entry(id).or_insert(new).tokens.extend(tokens);
         }
         Ok(listed.into_values().take(limit).collect())
+    }
+
+    /// Up to `limit` documents of an owner, by id, from behind `after` on.
+    async fn documents(
+        &self,
+        owner: Owner<'_>,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<ProjectDocument>, ApiError> {
+        let home = self.home()?;
+        let mut found = Vec::new();
+        let mut last = after.to_owned();
+        loop {
+            let documents = PROJECTS.scan(home.kept(), "", Some(&last), DOCUMENTS_PER_TURN);
+            let Some(document) = documents.last() else { return Ok(found) };
+            last.clone_from(&document.id);
+            found.extend(documents.into_iter().filter(|it| owner.is(&it.account)));
+            if found.len() >= limit {
+                return Ok(found);
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     fn declared_of(&self, owner: Owner<'_>, project: &str) -> Option<&DeclaredProject> {
