@@ -6,6 +6,7 @@ import json
 import queue as queues
 import subprocess
 import threading
+import urllib.error
 import urllib.request
 
 import pytest
@@ -263,6 +264,107 @@ def test_delivery_policies_are_checked_and_shown(sns, topic, subscribed):
     assert refused.value.response["Error"]["Message"] == text
     with pytest.raises(ClientError, match="http.defaultHealthyRetryPolicy.numRetries must be less"):
         set_topics({"http": {"defaultHealthyRetryPolicy": {"numRetries": 101}}})
+
+
+def test_a_pending_endpoint_may_confirm_by_any_of_its_confirmations(sns, topic, receiver):
+    request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url}
+    first, second = [sns.subscribe(**request) and json.loads(receiver.next()[2]) for _ in range(2)]
+    assert first["MessageId"] != second["MessageId"]
+
+    confirmed = {
+        sns.confirm_subscription(TopicArn=topic, Token=confirmation["Token"])["SubscriptionArn"]
+        for confirmation in [first, second]
+    }
+    assert len(confirmed) == 1
+    assert sns.get_topic_attributes(TopicArn=topic)["Attributes"]["SubscriptionsConfirmed"] == "1"
+
+
+def test_tokens_are_good_for_two_days(make_server, receiver):
+    server = make_server(test=True)
+    sns = sdk_client(server, service="sns")
+    topic = sns.create_topic(Name="t")["TopicArn"]
+    request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url}
+
+    def confirmation():
+        sns.subscribe(**request)
+        return json.loads(receiver.next()[2])["Token"]
+
+    first = confirmation()
+    server.advance(2 * 24 * 3600 + 1)
+    with pytest.raises(ClientError, match="Invalid token"):
+        sns.confirm_subscription(TopicArn=topic, Token=first)
+    second = confirmation()
+    assert second != first
+    server.advance(24 * 3600)
+    sns.confirm_subscription(TopicArn=topic, Token=second)
+
+
+def test_a_signed_confirmation_forbids_the_link_that_unsubscribes(sns, topic, receiver):
+    request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url}
+    arn = sns.subscribe(**request, ReturnSubscriptionArn=True)["SubscriptionArn"]
+    confirmation = json.loads(receiver.next()[2])
+    link = confirmation["SubscribeURL"]
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(link + "&AuthenticateOnUnsubscribe=true")
+    with urllib.request.urlopen(link) as confirmed:
+        assert confirmed.status == 200
+    # The link has confirmed it; whoever can sign may still forbid links.
+    token = {"TopicArn": topic, "Token": confirmation["Token"]}
+    assert sns.confirm_subscription(**token, AuthenticateOnUnsubscribe="true")["SubscriptionArn"] == arn
+    attributes = sns.get_subscription_attributes(SubscriptionArn=arn)["Attributes"]
+    assert attributes["ConfirmationWasAuthenticated"] == "true"
+
+    sns.publish(TopicArn=topic, Message="m")
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(json.loads(receiver.next()[2])["UnsubscribeURL"])
+    sns.confirm_subscription(**token)
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(link.replace("ConfirmSubscription", "Unsubscribe") + f"&SubscriptionArn={arn}")
+    sns.unsubscribe(SubscriptionArn=arn)
+
+
+def test_a_dead_letter_has_what_queues_take(sns, sqs, queue, arn, topic, receiver, subscribed):
+    dead_letters = queue()
+    policy = json.dumps({"deadLetterTargetArn": arn(dead_letters)})
+    subscribed(RawMessageDelivery="true", RedrivePolicy=policy)
+    for text in ["\0", "m"]:
+        receiver.answers.put(404)
+        sns.publish(TopicArn=topic, Message=text)
+        assert receiver.next()[2] == text
+    found = sqs.receive_message(QueueUrl=dead_letters, WaitTimeSeconds=20, MaxNumberOfMessages=10)["Messages"]
+    assert [message["Body"] for message in found] == ["m"]
+
+
+def test_a_post_that_a_crash_cut_off_is_made_again_soon(make_server):
+    came, may_answer = queues.Queue(), threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            came.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            if self.headers["x-amz-sns-message-type"] == "Notification":
+                may_answer.wait(60)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as endpoint:
+        threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+        server = make_server()
+        sns = sdk_client(server, service="sns")
+        topic = sns.create_topic(Name="t")["TopicArn"]
+        url = f"http://127.0.0.1:{endpoint.server_address[1]}/"
+        sns.subscribe(TopicArn=topic, Protocol="http", Endpoint=url)
+        sns.confirm_subscription(TopicArn=topic, Token=came.get(timeout=30)["Token"])
+        sns.publish(TopicArn=topic, Message="m")
+        assert came.get(timeout=30)["Message"] == "m"
+        server.kill()
+        server.start()
+        # The endpoint's 15 seconds, and a few more.
+        assert came.get(timeout=25)["Message"] == "m"
+        may_answer.set()
+        endpoint.shutdown()
 
 
 def test_deliveries_and_key_survive_kill(make_server, receiver, verified):

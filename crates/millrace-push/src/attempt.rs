@@ -13,12 +13,11 @@ use crate::lanes::{Lane, Place};
 use crate::outage::Recovery;
 use crate::push::Shared;
 
-/// A received message is hidden for the endpoint's time-out and this long. After a crash it comes
-/// back by then.
-const HOLD_BEYOND_TIMEOUT_S: u32 = 45;
-/// While an attempt waits for its place, the message is hidden again this often: what is left of
-/// the hold is always more than the time-out.
-const HOLD_EVERY: Duration = Duration::from_secs(20);
+/// A received message is hidden for the endpoint's time-out and this long, in which the outcome is
+/// written. After a crash it comes back by then.
+const HOLD_BEYOND_TIMEOUT_S: u32 = 5;
+/// An attempt that has waited for its place for longer hides its message again before it begins.
+const HOLD_IS_FRESH: Duration = Duration::from_secs(1);
 /// Of a failed message whose new place takes nothing now.
 const LATER: Duration = Duration::from_secs(30);
 /// Below the 12 hours after its receive for which a message may be hidden.
@@ -93,14 +92,21 @@ impl Attempt {
         ended
     }
 
-    /// Waits for a place, and keeps the message hidden meanwhile.
+    /// Waits for a place, and keeps the message hidden meanwhile. Then what is left of the hold is
+    /// more than the time-out.
     async fn place(&self, lane: Lane) -> Option<Place> {
         let mut place = std::pin::pin!(self.shared.lanes.place(lane));
+        let hold = Duration::from_secs(u64::from(hold_s(self.endpoint.timeout())));
+        let mut held = Instant::now();
         loop {
-            if let Ok(place) = tokio::time::timeout(HOLD_EVERY, place.as_mut()).await {
+            let granted = tokio::time::timeout(hold / 2, place.as_mut()).await;
+            if granted.is_err() || held.elapsed() > HOLD_IS_FRESH {
+                held = Instant::now();
+                self.hide(hold).await;
+            }
+            if let Ok(place) = granted {
                 return place;
             }
-            self.hide(Duration::from_secs(u64::from(hold_s(self.endpoint.timeout())))).await;
         }
     }
 

@@ -41,6 +41,10 @@ use crate::welcome;
 /// send any text.
 const LOGGED_CHARS: usize = 64;
 
+/// Of a body with too many parameters, the part that may say which service is meant: too short to
+/// hold as many. SDKs begin with `Action` and `Version`.
+const BEGINNING_BYTES: usize = 32 << 10;
+
 /// What the services may decide.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -328,7 +332,7 @@ impl Services {
         let meant = &Request { body: inflated.as_deref().unwrap_or(request.body), ..*request };
         let mut target = match detect(meant, self.table.recognised()) {
             Ok(target) => target,
-            Err(error) => return error.response(Sqs::METADATA, Protocol::Query, request_id),
+            Err(error) => return self.unreadable(meant, &error, request_id),
         };
         if let Some(response) = self.without_action(request, &target, request_id) {
             return response;
@@ -458,6 +462,18 @@ impl Services {
 
     fn inflated(&self, request: &Request<'_>) -> Result<Option<Inflated<'_>>, ApiError> {
         self.inflater.inflated(request, || self.auth.signing_account(request))
+    }
+
+    /// The answer if there are too many parameters, in the form of the service that the first of them
+    /// are for.
+    fn unreadable(&self, request: &Request<'_>, error: &ApiError, request_id: &str) -> Response {
+        let body = request.body.get(..BEGINNING_BYTES).unwrap_or(request.body);
+        let (service, protocol) =
+            match detect(&Request { body, ..*request }, self.table.recognised()) {
+                Ok(target) => (target.service, target.protocol),
+                Err(_) => (Sqs::METADATA, Protocol::Query),
+            };
+        error.response(service, protocol, request_id)
     }
 
     /// The answer if a body cannot be inflated. Only SDKs of CloudWatch compress.

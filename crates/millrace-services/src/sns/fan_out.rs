@@ -28,6 +28,7 @@ use super::topic::{Filtered, Snapshot};
 use super::topics::Topics;
 use crate::authorize::Resource;
 use crate::policy::ServiceQuestion;
+use crate::sqs::is_sendable;
 
 /// SenderId of messages from topics.
 const SENDER: &str = "sns.amazonaws.com";
@@ -290,6 +291,8 @@ enum Failure {
     NotAllowed,
     TooLarge,
     TooManyAttributes,
+    /// A raw message has characters or attributes that SQS refuses.
+    NotSendable,
     /// A FIFO queue takes only what a FIFO topic has numbered.
     NoGroup,
 }
@@ -334,6 +337,8 @@ struct Plan<'p> {
     contents: Vec<u8>,
     /// By publication and variant of the text.
     envelopes: Vec<[Option<Envelope>; Protocol::ALL.len()]>,
+    /// By publication and variant of the text: queues take it raw.
+    sendable: Vec<[Option<bool>; Protocol::ALL.len()]>,
     /// Stored forms that several queues get: publication, variant, whether for a FIFO queue.
     raw: Vec<((usize, usize, bool), Range<usize>)>,
     body: Vec<u8>,
@@ -370,6 +375,7 @@ impl<'p> Plan<'p> {
             publications,
             contents: Vec::new(),
             envelopes: publications.iter().map(|_| [const { None }; 3]).collect(),
+            sendable: publications.iter().map(|_| [None; 3]).collect(),
             raw: Vec::new(),
             body: Vec::new(),
             planned: Vec::new(),
@@ -435,13 +441,18 @@ impl<'p> Plan<'p> {
             (true, Some(id)) => Some(Cow::Borrowed(&**id)),
         };
         let is_raw = subscription.is_raw();
-        let has_too_many = message.attributes.len() > ATTRIBUTES_MAX;
-        if is_raw && !is_hidden && has_too_many && role == Role::Endpoint {
-            return Err(Failure::TooManyAttributes);
+        let protocol = subscription.document().protocol;
+        let fault = match is_raw && !is_hidden {
+            true if message.attributes.len() > ATTRIBUTES_MAX => Some(Failure::TooManyAttributes),
+            true if !self.is_sendable(number, message, protocol) => Some(Failure::NotSendable),
+            _ => None,
+        };
+        if let Some(failure) = fault.filter(|_| role == Role::Endpoint) {
+            return Err(failure);
         }
-        // An envelope holds any number of attributes: the dead letter is whole.
-        let is_bare = is_raw && (is_hidden || !has_too_many);
-        let text = message.text(subscription.document().protocol);
+        // An envelope holds any attributes and characters: the dead letter is whole.
+        let is_bare = is_raw && fault.is_none();
+        let text = message.text(protocol);
         let size_bytes = match is_bare {
             true if is_hidden => text.len(),
             true => text.len() + attribute_bytes(message),
@@ -454,7 +465,7 @@ impl<'p> Plan<'p> {
         let stored_id = deduplication_id.as_deref().unwrap_or_default();
         let content = match (is_bare, is_hidden) {
             (true, false) if role == Role::Endpoint => {
-                self.raw_content(number, subscription.document().protocol, stored_id)
+                self.raw_content(number, protocol, stored_id)
             }
             _ => self.own_content(number, subscription, stored_id, is_bare, is_hidden),
         };
@@ -462,6 +473,14 @@ impl<'p> Plan<'p> {
         let group = message.group.filter(|_| is_fifo || !document.is_fifo && !is_hidden);
         self.planned.push(Planned { queue, content, size_bytes, group, deduplication_id });
         Ok(())
+    }
+
+    /// Returns true if queues take a message raw. Looked at once for all of them.
+    fn is_sendable(&mut self, number: usize, message: &Message<'_>, protocol: Protocol) -> bool {
+        let look = || is_sendable(message.text(protocol).as_bytes(), &message.attributes);
+        let known = self.sendable.get_mut(number);
+        let known = known.and_then(|of| of.get_mut(message.variant(protocol)));
+        known.is_some_and(|known| *known.get_or_insert_with(look))
     }
 
     /// The content of a message as it was published, which is the same for all queues of a kind.

@@ -12,6 +12,7 @@ use super::delivery::{Delivery, DeliveryKind};
 use super::fan_out::FanOut;
 use super::figures::Outcome;
 use super::subscription::{Protocol, Subscription};
+use crate::sqs::is_sendable;
 
 /// The agent that receivers may look for.
 const USER_AGENT: &str = "Amazon Simple Notification Service Agent";
@@ -152,6 +153,7 @@ impl HttpEndpoint {
         let body = message.content.body();
         if !self.fan_out.may_deliver(topic, &account.unwrap_or_default(), &queue)
             || body.len() > limit
+            || !is_sendable(body, &[])
         {
             return AfterFailure::Dropped;
         }

@@ -338,9 +338,8 @@ impl Topics {
     pub(super) fn of_token(&self, token: &str, now: Timestamp) -> Option<Arc<Subscription>> {
         let state = self.read();
         let found = state.subscriptions.get(state.tokens.get(token)?)?;
-        let is_good = now < Timestamp(found.document().token_ms).plus_seconds(TOKEN_S);
         let is_confirmed = found.document().state == SubscriptionState::Confirmed;
-        Some(found.clone()).filter(|_| is_good || is_confirmed)
+        Some(found.clone()).filter(|it| is_confirmed || !has_expired(it.document(), now))
     }
 
     /// Deletes the subscriptions that ended so long ago that no token revives them.
@@ -565,6 +564,11 @@ impl State {
             }
         }
     }
+}
+
+/// Returns true if a subscription's token confirms it no longer.
+pub(super) fn has_expired(document: &SubscriptionDocument, now: Timestamp) -> bool {
+    now >= Timestamp(document.token_ms).plus_seconds(TOKEN_S)
 }
 
 /// The account in the ARN of a topic.
