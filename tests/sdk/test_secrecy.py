@@ -254,6 +254,52 @@ def varint(number: int) -> bytes:
     return bytes([low]) if rest == 0 else bytes([low | 128]) + varint(rest)
 
 
+def test_tokens_of_projects(make_server, secret):
+    """In the header, in the URL, in an access key of SQS; right, wrong, made at run time, revoked."""
+    config = f'''[[credentials]]
+access_key = "AKID"
+secret_key = "{secret}"
+[projects.shop]
+tokens = {{ ci = "{secret}" }}
+'''
+    client = Client(make_server(config=config, args=["--log-level", "trace"]), secret)
+    path = "/_millrace/projects/tokens/"
+
+    def admin(below, **body):
+        body = json.dumps({"project": "shop"} | body)
+        return request(client.server.endpoint, "POST", path + below, body, client.headers("x", body, path=path + below))
+
+    made = client.hide(admin("create", label="new").json()["token"])
+    assert admin("revoke", token=client.hide(marker())).status == 400
+    body, answers = json.dumps({"messages": [{"body": client.body}]}), []
+    for token in (secret, made, client.hide(marker())):
+        for version in (1, 3):
+            queue = f"/{version}/projects/shop/queues/q"
+            headers = {"Authorization": f"OAuth {token}"}
+            answers += [
+                request(client.server.endpoint, "POST", f"{queue}/messages", body, headers),
+                request(client.server.endpoint, "GET", f"{queue}?oauth={token}"),
+                request(client.server.endpoint, "GET", f"{queue}/nothing?oauth={token}"),
+                request(client.server.endpoint, "POST", f"{queue}/webhook?oauth={token}&%ff", client.body),
+            ]
+        signer = Signer(f"shop:{token}", "x")
+        answers += [
+            client.json("ListQueues", {}, signer),
+            client.json("SendMessage", {"QueueUrl": client.url}, signer),
+            client.presigned("Action=ListQueues", signer),
+        ]
+        head = {":method": "GET", ":path": f"/3/projects/shop/queues?oauth={token}", "authorization": f"OAuth {token}"}
+        over_http2 = client.raw(http2_request(f"127.0.0.1:{client.server.port}", head, b""))
+        assert (b"queues" in over_http2) == (token in (secret, made))
+    assert admin("revoke", token="new").status == 200
+    answers.append(request(client.server.endpoint, "GET", f"/3/projects/shop/queues?oauth={made}"))
+
+    assert {200, 201, 401, 403} <= {answer.status for answer in answers}
+    for answer in answers:
+        assert client.shown_in(answer.text) == [], answer.text
+    client.check_log()
+
+
 @pytest.mark.parametrize(
     "line",
     [

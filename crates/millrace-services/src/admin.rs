@@ -2,6 +2,7 @@
 //! clock and a reset. All of them begin with `/_`.
 
 mod backup;
+mod projects;
 mod queues;
 mod remove_metrics;
 
@@ -22,6 +23,7 @@ use tokio::sync::oneshot;
 use crate::auth::Auth;
 use crate::cloudwatch::Monitor;
 use crate::principal::Caller;
+use crate::projects::Projects;
 use crate::service::Boxed;
 use crate::simpledb;
 use crate::sns::Sns;
@@ -40,9 +42,14 @@ const PEEKS_AT_A_TIME: usize = 2;
 const ADVANCE_MAX_S: f64 = 315_360_000.0;
 
 /// Paths with their methods, and whether only servers for tests have them.
-const PATHS: [(&str, &str, bool); 7] = [
+const PATHS: [(&str, &str, bool); 12] = [
     ("/_millrace/backup", "POST", false),
     ("/_millrace/metrics/delete", "POST", false),
+    ("/_millrace/projects", "POST", false),
+    ("/_millrace/projects/create", "POST", false),
+    ("/_millrace/projects/delete", "POST", false),
+    ("/_millrace/projects/tokens/create", "POST", false),
+    ("/_millrace/projects/tokens/revoke", "POST", false),
     ("/_millrace/queues", "POST", false),
     ("/_millrace/queues/find", "POST", false),
     ("/_localstack/state/reset", "POST", true),
@@ -54,6 +61,7 @@ pub(crate) struct Admin {
     shards: Arc<Shards>,
     monitor: Arc<Monitor>,
     auth: Arc<Auth>,
+    projects: Arc<Projects>,
     sqs: Arc<Sqs>,
     sns: Arc<Sns>,
     tables: Option<Arc<Tables>>,
@@ -71,6 +79,7 @@ pub(crate) struct AdminParts {
     pub shards: Arc<Shards>,
     pub monitor: Arc<Monitor>,
     pub auth: Arc<Auth>,
+    pub projects: Arc<Projects>,
     pub sqs: Arc<Sqs>,
     pub sns: Arc<Sns>,
     pub tables: Option<Arc<Tables>>,
@@ -96,7 +105,8 @@ struct Advance {
 impl Admin {
     /// Knows the services of these rows.
     pub(crate) fn new(parts: AdminParts, rows: &[Row]) -> Admin {
-        let AdminParts { shards, monitor, auth, sqs, sns, tables, account, is_test } = parts;
+        let AdminParts { shards, monitor, auth, projects, sqs, sns, tables, account, is_test } =
+            parts;
         Admin {
             backups: Backups::new(shards.clone(), monitor.clone(), tables.clone(), &account),
             peeks: Turns::new(PEEKS_AT_A_TIME),
@@ -105,6 +115,7 @@ impl Admin {
             shards,
             monitor,
             auth,
+            projects,
             sqs,
             sns,
             tables,
@@ -134,6 +145,12 @@ impl Admin {
             ("POST", "/_millrace/queues") => self.queues(&caller, request.body).await,
             ("POST", "/_millrace/queues/find") => {
                 queues::find_queues(&self.shards, &caller, request.body).await
+            }
+            ("POST", path) if path.starts_with("/_millrace/projects") => {
+                match projects::act(&self.projects, path, &caller, request.body).await {
+                    Some(answer) => answer,
+                    None => Ok(self.no_such_path("POST", path)),
+                }
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 self.sqs.reset().await?;

@@ -27,6 +27,7 @@ use crate::cloudwatch::{CloudWatch, Minute, Monitor};
 use crate::gzip::{self, Inflated, Inflater};
 use crate::ironmq::IronMq;
 use crate::principal::{Caller, Principal};
+use crate::projects::{Access, DeclaredProject, Projects};
 use crate::service::{AwsService, Call, unknown_action};
 use crate::simpledb::{self, Exports, SimpleDb, TableFigures};
 use crate::sns::{Certificate, DeclaredTopic, DeliveryCounts, Sign, Sns, SnsParts};
@@ -59,6 +60,8 @@ pub struct Options {
     pub is_test: bool,
     pub sqs: SqsOptions,
     pub metrics: MetricsOptions,
+    /// Projects of IronMQ, besides those that are kept.
+    pub projects: Vec<DeclaredProject>,
     pub tracer: Tracer,
     /// Where browsers find the console; none if there is none.
     pub console_url: Option<String>,
@@ -86,6 +89,7 @@ pub struct Services {
     access_keys: AccessKeys,
     inflater: Inflater,
     table: Table,
+    projects: Arc<Projects>,
     sqs: Arc<Sqs>,
     sns: Arc<Sns>,
     cloudwatch: Arc<CloudWatch>,
@@ -166,17 +170,21 @@ impl Services {
             further: figures,
         };
         let telemetry = Telemetry::new(sources, options.metrics.clone(), !auth.is_on());
+        let access = if auth.is_on() { Access::Guarded } else { Access::Open };
+        let projects = Projects::open(shards.clone(), &options.projects, region, access);
+        let projects = Arc::new(projects);
         let admin = AdminParts {
             shards: shards.clone(),
             monitor,
             auth: auth.clone(),
+            projects: projects.clone(),
             sqs: sqs.clone(),
             sns: sns.clone(),
             tables: tables.clone(),
             account: account.clone(),
             is_test: options.is_test,
         };
-        let iron_mq = IronMq::new(shards.clone(), auth.clone(), region, requests.clone());
+        let iron_mq = IronMq::new(shards.clone(), projects.clone(), requests.clone());
         let mut branches: Vec<Arc<dyn Branch>> = vec![
             Arc::new(iron_mq),
             Arc::new(telemetry),
@@ -190,6 +198,7 @@ impl Services {
             access_keys: access_keys.clone(),
             inflater,
             table: Table::new(rows, branches),
+            projects,
             sqs,
             sns,
             cloudwatch,
@@ -378,12 +387,40 @@ impl Services {
         target: &'a Target<'_>,
         found: Option<Found<'_>>,
     ) -> Result<Caller<'a>, ApiError> {
+        if let Some(caller) = self.project_caller(target) {
+            return Ok(caller);
+        }
         let is_link =
             target.access_key.is_none() && found.is_some_and(|found| found.is_unsigned_allowed());
         match self.auth.is_on() && is_link {
             true => self.auth.unsigned(target),
             false => self.auth.identify(request, target),
         }
+    }
+
+    /// The caller of a request of SQS whose access key is `project:token`, as IronMQ's own SQS had
+    /// them; its signature is not looked at. The caller is in the project's region, whatever region
+    /// the signature names.
+    fn project_caller<'a>(&self, target: &Target<'_>) -> Option<Caller<'a>> {
+        if target.service.scope != Sqs::METADATA.scope {
+            return None;
+        }
+        let access_key = target.access_key.as_deref()?;
+        let (project, token) = access_key.split_once(':')?;
+        // Some other key may have a colon in it.
+        if self.access_keys.find(access_key).is_some() {
+            return None;
+        }
+        let (namespace, principal) = if self.auth.is_on() {
+            let namespace = self.projects.opened(project, token)?;
+            let principal = Principal::account(namespace.account.clone());
+            (namespace, principal)
+        } else {
+            let namespace = self.projects.namespace(project);
+            let principal = Principal::anybody(namespace.account.clone());
+            (namespace, principal)
+        };
+        Some(Caller { principal, region: namespace.region.clone().into(), is_region_given: true })
     }
 
     /// The answer to a request that asks for no action. People paste the URLs of queues, and the
@@ -553,7 +590,10 @@ impl Service for Services {
         let id = MessageId::from_random(fastrand::u128(..)).text();
         let request_id = str::from_utf8(&id).unwrap_or_default();
         let (service, protocol) = match detect(head, self.table.recognised()) {
-            Ok(target) => (target.service, target.protocol),
+            Ok(target) => match self.project_caller(&target) {
+                Some(caller) => return Judgement::Claimed(caller.principal.tenant()),
+                None => (target.service, target.protocol),
+            },
             Err(_) => (Sqs::METADATA, Protocol::Query),
         };
         let error = (service.auth_refusal)(error);

@@ -14,6 +14,7 @@ mod ironmq;
 mod policy;
 mod policy_text;
 mod principal;
+mod projects;
 mod service;
 mod simpledb;
 mod sns;
@@ -31,6 +32,7 @@ pub use auth::is_region;
 pub use cloudwatch::{AlarmBook, Minute, Monitor, QueueAccess, convert_alarms};
 pub use dispatch::{Floors, Options, Services, Signer};
 pub use principal::Principal;
+pub use projects::{DeclaredProject, DeclaredToken, is_project_id};
 pub use sns::{
     DeclaredSubscription, DeclaredTopic, DeliveryCounts, Sign, SignatureVersion, TopicSigner,
     delivery,

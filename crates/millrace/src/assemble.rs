@@ -325,6 +325,7 @@ fn options_of(config: &Config, access_keys: &AccessKeys, tracer: &Tracer) -> Opt
         host_names: public_host.into_iter().collect(),
         is_test: config.is_test,
         metrics: config.metrics.clone(),
+        projects: config.projects.clone(),
         tracer: tracer.clone(),
         sqs: SqsOptions {
             public_url: config.public_url.clone(),

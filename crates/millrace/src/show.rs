@@ -95,6 +95,16 @@ fn as_text(config: &Config) -> String {
             text.push('\n');
         }
     }
+    for project in &config.projects {
+        text.push_str(&format!(
+            "project {}: region={} account={}",
+            project.id, project.region, project.account
+        ));
+        for token in &project.tokens {
+            text.push_str(&format!(" token:{}=***", token.name));
+        }
+        text.push('\n');
+    }
     text
 }
 
@@ -144,11 +154,21 @@ fn as_json(config: &Config) -> Json {
             "subscriptions": subscriptions.collect::<Vec<_>>(),
         })
     });
+    let projects = config.projects.iter().map(|project| {
+        let tokens = project.tokens.iter().map(|it| (it.name.clone(), Json::from("***")));
+        json!({
+            "project": project.id,
+            "region": project.region,
+            "account": project.account,
+            "tokens": tokens.collect::<Map<String, Json>>(),
+        })
+    });
     json!({
         "settings": settings,
         "credentials": credentials.collect::<Vec<_>>(),
         "queues": queues.collect::<Vec<_>>(),
         "topics": topics.collect::<Vec<_>>(),
+        "projects": projects.collect::<Vec<_>>(),
     })
 }
 

@@ -24,12 +24,10 @@ use millrace_wire::ironmq::{
 use millrace_wire::query::Parameters;
 use millrace_wire::{Judgement, Request, Response};
 
-use crate::auth::Auth;
-use crate::principal::tenant_of;
+use crate::projects::{Namespace, Projects};
 use crate::service::Boxed;
 use crate::table::Branch;
 use crate::telemetry::RequestCounts;
-use projects::{Namespace, Projects};
 use refusal::Refusal;
 use settings::Asked;
 
@@ -39,14 +37,14 @@ const MAY_BE_REFUSED_BYTES: usize = 64 << 10;
 /// The service.
 pub(crate) struct IronMq {
     shards: Arc<Shards>,
-    projects: Projects,
+    projects: Arc<Projects>,
     requests: Arc<RequestCounts>,
 }
 
 /// A request whose caller is known.
 struct Asking<'a> {
     version: Version,
-    namespace: Namespace,
+    namespace: Arc<Namespace>,
     request: &'a Request<'a>,
 }
 
@@ -84,11 +82,10 @@ impl<'a> Asking<'a> {
 impl IronMq {
     pub(crate) fn new(
         shards: Arc<Shards>,
-        auth: Arc<Auth>,
-        region: &str,
+        projects: Arc<Projects>,
         requests: Arc<RequestCounts>,
     ) -> IronMq {
-        IronMq { shards, projects: Projects::new(auth, region.to_owned()), requests }
+        IronMq { shards, projects, requests }
     }
 
     async fn respond(&self, request: &Request<'_>) -> Response {
@@ -99,9 +96,9 @@ impl IronMq {
             None => return Refusal::no_queue().response(),
         };
         let Route { version, project, endpoint } = route;
-        let response = match self.projects.enter(&project, request) {
+        let response = match projects::enter(&self.projects, &project, request) {
             Ok(namespace) => {
-                let tenant = tenant_of(&namespace.account);
+                let tenant = projects::tenant(&self.projects, &namespace);
                 let asking = Asking { version, namespace, request };
                 let answer = self.act(&asking, &endpoint).await;
                 let mut response = answer.unwrap_or_else(|refusal| refusal.response());
@@ -179,7 +176,10 @@ impl Branch for IronMq {
                 return Some(Judgement::Refused(Box::new(Refusal::from(misrouted).response())));
             }
         };
-        Some(match self.projects.enter(&route.project, head) {
+        Some(match projects::enter(&self.projects, &route.project, head) {
+            Ok(namespace) if self.projects.is_guarded() => {
+                Judgement::Claimed(projects::tenant(&self.projects, &namespace))
+            }
             Ok(_) => Judgement::Admitted,
             Err(refusal) => Judgement::Refused(Box::new(refusal.response())),
         })

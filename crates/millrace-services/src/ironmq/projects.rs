@@ -1,83 +1,76 @@
-//! Projects: which account and region the queues of one are in, and who may use it.
+//! The token of a request, and the project that it opens.
 //!
-//! Where no credentials are configured, any project and token will do: one of twelve digits is the
-//! account of that number, any other has an account made of its hash.
+//! Where no credentials are configured, any project and token will do. Policies of queues do not
+//! apply: a token is of the project's owner.
 
-use millrace_core::{is_account, sha256_hex};
-use millrace_wire::Request;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use millrace_wire::{Request, Tenant};
 
 use super::refusal::Refusal;
-use crate::auth::Auth;
+use crate::principal::tenant_of;
+use crate::projects::{Namespace, Projects};
 
-/// Where the queues of a project are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Namespace {
-    pub project: String,
-    pub region: String,
-    pub account: String,
+/// The namespace of a project, if the request's token opens it. An unknown project is refused as
+/// one with another token is.
+pub(super) fn enter(
+    projects: &Projects,
+    project: &str,
+    request: &Request<'_>,
+) -> Result<Arc<Namespace>, Refusal> {
+    if !projects.is_guarded() {
+        return Ok(projects.namespace(project));
+    }
+    let token = token(request).ok_or_else(Refusal::no_token)?;
+    projects.opened(project, &token).ok_or_else(Refusal::wrong_token)
 }
 
-/// All projects.
-pub(super) struct Projects {
-    auth: std::sync::Arc<Auth>,
-    region: String,
-}
-
-impl Projects {
-    /// Projects that say nothing else are in that region.
-    pub(super) fn new(auth: std::sync::Arc<Auth>, region: String) -> Projects {
-        Projects { auth, region }
-    }
-
-    /// The namespace of a project, if the request's token opens it.
-    pub(super) fn enter(&self, project: &str, request: &Request<'_>) -> Result<Namespace, Refusal> {
-        if self.auth.is_on() {
-            return Err(match token(request) {
-                Some(_) => Refusal::wrong_token(),
-                None => Refusal::no_token(),
-            });
-        }
-        Ok(Namespace {
-            project: project.to_owned(),
-            region: self.region.clone(),
-            account: account_of(project),
-        })
-    }
+/// The tenant that requests for a project are of. Accounts that are not authenticated are one.
+pub(super) fn tenant(projects: &Projects, namespace: &Namespace) -> Tenant {
+    if projects.is_guarded() { tenant_of(&namespace.account) } else { Tenant::EVERYBODY }
 }
 
 /// The token of a request, from its header or, for links that others call, from its URL.
-fn token(request: &Request<'_>) -> Option<String> {
-    let given = request.header("authorization").and_then(|value| {
-        let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("oauth").then(|| token.trim().to_owned())
+fn token<'a>(request: &Request<'a>) -> Option<Cow<'a, str>> {
+    let of_header = request.header("authorization").and_then(|value| {
+        let (scheme, token) = value.trim().split_once(' ')?;
+        let token = token.trim();
+        (scheme.eq_ignore_ascii_case("oauth") && !token.is_empty()).then_some(token)
     });
-    let of_url = || {
-        let parameters = millrace_wire::query::Parameters::parse(request.query, &[]).ok()?;
-        parameters.get("oauth").map(str::to_owned)
-    };
-    given.or_else(of_url).filter(|token| !token.is_empty())
-}
-
-/// The account of a project that nobody has mapped to one.
-pub(super) fn account_of(project: &str) -> String {
-    if is_account(project) {
-        return project.to_owned();
+    if let Some(token) = of_header {
+        return Some(Cow::Borrowed(token));
     }
-    let hash = sha256_hex(project.as_bytes());
-    let number = hash.get(..15).and_then(|digits| u64::from_str_radix(digits, 16).ok());
-    format!("{:012}", number.unwrap_or_default() % 1_000_000_000_000)
+    let parameters = millrace_wire::query::Parameters::parse(request.query, &[]).ok()?;
+    let token = parameters.get("oauth").filter(|token| !token.is_empty())?;
+    Some(Cow::Owned(token.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
+    use millrace_wire::Header;
+
     use super::*;
 
+    fn token_of(authorization: Option<&str>, query: &str) -> Option<String> {
+        let header = authorization.map(|value| Header::new("Authorization", value));
+        let headers: Vec<Header<'_>> = header.into_iter().collect();
+        let request = Request { query, ..Request::post(&headers, b"") };
+        token(&request).map(Cow::into_owned)
+    }
+
     #[test]
-    fn a_project_is_an_account() {
-        assert_eq!(account_of("000000000000"), "000000000000");
-        let other = account_of("53a3b3bd5e8edd1245000001");
-        assert!(is_account(&other));
-        assert_eq!(other, account_of("53a3b3bd5e8edd1245000001"));
-        assert_ne!(other, account_of("53a3b3bd5e8edd1245000002"));
+    fn a_token_is_in_the_header_or_else_in_the_url() {
+        for (header, query, expected) in [
+            (Some("OAuth abc"), "", Some("abc")),
+            (Some("oauth  abc "), "oauth=def", Some("abc")),
+            (Some("OAuth "), "oauth=def", Some("def")),
+            (Some("Bearer abc"), "n=1&oauth=d%65f", Some("def")),
+            (Some("Bearer abc"), "", None),
+            (None, "oauth=", None),
+            (None, "", None),
+        ] {
+            assert_eq!(token_of(header, query).as_deref(), expected, "{header:?} {query}");
+        }
     }
 }

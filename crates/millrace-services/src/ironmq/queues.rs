@@ -136,7 +136,13 @@ impl IronMq {
         let NewQueue { key, settings, attributes, .. } = &mut new;
         settings::apply(asked, key, true, settings, attributes, &mut iron)?;
         self.make_queues_of(asking, &new.settings, request).await?;
-        match self.shards.create_queue(&new).await? {
+        // Durable with the queue, which is stored behind it.
+        let remembered = self.projects.remember(place)?;
+        let created = self.shards.create_queue(&new).await?;
+        if let Some(ticket) = remembered {
+            self.shards.home()?.committed(Some(ticket)).await?;
+        }
+        match created {
             Creation::Created(queue) => Ok(queue),
             // Somebody else was quicker.
             Creation::Existing(queue) => {

@@ -36,6 +36,7 @@ use millrace_wire::{ApiError, Request, RequestOrigin, Response};
 pub(crate) use actions::Names;
 pub(crate) use check::{TRACE_HEADER_BYTES, is_sendable};
 pub use declare::DeclaredQueue;
+pub(crate) use error::of_broker;
 pub(crate) use peek::{Peek, Shown, as_json};
 use recently_deleted::RecentlyDeleted;
 pub(crate) use tags::is_allowed as is_allowed_in_tags;

@@ -18,6 +18,7 @@ mod metrics;
 mod names;
 mod output;
 mod peek;
+mod project;
 mod queue;
 mod ready;
 mod receive;
@@ -51,6 +52,9 @@ pub(crate) enum ClientCommand {
     /// List, create, show, delete and subscribe to topics of SNS
     #[command(subcommand)]
     Topic(topic::TopicCommand),
+    /// List, create and delete projects of IronMQ, make and revoke their tokens (Millrace only)
+    #[command(subcommand)]
+    Project(project::ProjectCommand),
     /// Publish a message to a topic
     Publish(topic::PublishFlags),
     /// Send messages
@@ -120,6 +124,7 @@ async fn over_the_wire(command: ClientCommand) -> Result<()> {
         ClientCommand::Queue(command) => queue::run(&command).await,
         ClientCommand::Domain(command) => domain::run(&command).await,
         ClientCommand::Topic(command) => topic::run(&command).await,
+        ClientCommand::Project(command) => project::run(&command).await,
         ClientCommand::Publish(flags) => topic::publish(&flags).await,
         ClientCommand::Send(flags) => send::run(&flags).await,
         ClientCommand::Receive(flags) => receive::run(&flags).await,

@@ -1,4 +1,5 @@
-//! The TOML file: settings by section, `[[credentials]]`, `[queues.NAME]` and `[topics.NAME]`.
+//! The TOML file: settings by section, `[[credentials]]`, `[queues.NAME]`, `[topics.NAME]` and
+//! `[projects.NAME]`.
 //!
 //! A key that means nothing is an error that names its line.
 
@@ -19,7 +20,7 @@ use toml::{
 use super::{
     UsageError, fault_of_secret,
     layers::{Value, seconds},
-    queues,
+    projects, queues,
     settings::{Kind, SETTINGS, Setting, nearest},
     topics,
 };
@@ -35,6 +36,7 @@ pub(crate) struct File {
     credentials: Vec<Item>,
     queues: Vec<(String, Item)>,
     topics: Vec<(String, Item)>,
+    projects: Vec<(String, Item)>,
     /// One sentence for each key that means nothing.
     unknown: Vec<String>,
 }
@@ -102,7 +104,9 @@ impl File {
         let topics = file.topics.iter().map(|(_, item)| (item, &topics::KEYS[..]));
         let subscriptions = file.topics.iter().flat_map(|(_, item)| item.all_items());
         let subscriptions = subscriptions.map(|item| (item, &topics::SUBSCRIPTION_KEYS[..]));
-        for (item, known) in credentials.chain(queues).chain(topics).chain(subscriptions) {
+        let projects = file.projects.iter().map(|(_, item)| (item, &projects::KEYS[..]));
+        let declared = queues.chain(topics).chain(subscriptions).chain(projects);
+        for (item, known) in credentials.chain(declared) {
             unknown.extend(item.unknown(known));
         }
         match unknown.is_empty() {
@@ -123,6 +127,7 @@ impl File {
     pub(crate) fn has_secrets(&self) -> bool {
         let is_given = |entry: &Entry| entry.value != Value::Text(String::new());
         !self.credentials.is_empty()
+            || self.projects.iter().any(|(_, project)| project.field("tokens").is_some())
             || self.settings.iter().any(|entry| entry.setting.is_secret && is_given(entry))
     }
 
@@ -134,6 +139,11 @@ impl File {
     /// The tables `[topics.NAME]`.
     pub(crate) fn topics(&self) -> &[(String, Item)] {
         &self.topics
+    }
+
+    /// The tables `[projects.NAME]`.
+    pub(crate) fn projects(&self) -> &[(String, Item)] {
+        &self.projects
     }
 
     pub(crate) fn credentials(&self, account: &str) -> Result<Vec<AccessKey>, UsageError> {
@@ -183,7 +193,7 @@ impl File {
                 }
                 Ok(())
             }
-            (kind @ ("queues" | "topics"), DeValue::Table(tables)) => {
+            (kind @ ("queues" | "topics" | "projects"), DeValue::Table(tables)) => {
                 for (name, table) in tables {
                     let place = self.place(name.span());
                     let DeValue::Table(table) = table.get_ref() else {
@@ -191,11 +201,17 @@ impl File {
                         return Err(place.wrong(format_args!("a {one} is a table: [{kind}.NAME]")));
                     };
                     let item = (name.get_ref().to_string(), self.item(place, table)?);
-                    if kind == "queues" { self.queues.push(item) } else { self.topics.push(item) }
+                    match kind {
+                        "queues" => self.queues.push(item),
+                        "topics" => self.topics.push(item),
+                        _ => self.projects.push(item),
+                    }
                 }
                 Ok(())
             }
-            ("credentials" | "queues" | "topics", _) => Err(place.wrong("not a table")),
+            ("credentials" | "queues" | "topics" | "projects", _) => {
+                Err(place.wrong("not a table"))
+            }
             (section, DeValue::Table(table)) => {
                 for (key, value) in table {
                     self.take_setting(&format!("{section}.{}", key.get_ref()), key.span(), value)?;
@@ -215,7 +231,8 @@ impl File {
         let place = self.place(span);
         let Some(setting) = Setting::named(name) else {
             let known = SETTINGS.iter().map(|setting| setting.key);
-            let unknown = place.unknown(name, known.chain(["credentials", "queues", "topics"]));
+            let tables = ["credentials", "queues", "topics", "projects"];
+            let unknown = place.unknown(name, known.chain(tables));
             self.unknown.push(unknown.0);
             return Ok(());
         };

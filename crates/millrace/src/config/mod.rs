@@ -8,6 +8,7 @@
 mod exposure;
 mod file;
 mod layers;
+mod projects;
 mod queues;
 mod settings;
 mod topics;
@@ -23,7 +24,7 @@ use millrace_journal::Durability;
 use millrace_process::{AddressError, listen_address};
 use millrace_push::network::{NetworkError, NetworkPolicy, Private, parse_network};
 use millrace_server::{Cors, TlsFiles};
-use millrace_services::{AccessKey, DeclaredTopic, MetricsOptions, is_region};
+use millrace_services::{AccessKey, DeclaredProject, DeclaredTopic, MetricsOptions, is_region};
 
 use self::{file::File, layers::Layers};
 pub(crate) use self::{
@@ -77,6 +78,7 @@ pub(crate) struct Config {
     /// Dead-letter queues before the queues that use them.
     pub(crate) queues: Vec<DeclaredQueue>,
     pub(crate) topics: Vec<DeclaredTopic>,
+    pub(crate) projects: Vec<DeclaredProject>,
     /// Warnings about the file: other users who can read or change its secrets.
     pub(crate) warnings: Vec<String>,
     /// Settings that `strict` gives another value than the configuration, one sentence each.
@@ -214,6 +216,7 @@ impl Config {
             traces: traces(&layers)?,
             queues: queues::declared(file, &region, &account)?,
             topics: topics::declared(file, &region, &account)?,
+            projects: projects::declared(file, &region, &account)?,
             warnings: Vec::new(),
             overruled: layers.overruled().to_vec(),
             listen,

@@ -222,6 +222,12 @@ fn mistakes_are_named_with_their_place() {
         ("[topics.a]\nsubscriptions = [1]", "m.toml:2: subscriptions is a list of tables"),
         ("[[topics.a.subscriptions]]\nraw = true", "m.toml:1: a subscription has a queue or a url"),
         ("[[topics.a.subscriptions]]\nqeue = 'q'", "did you mean queue?"),
+        ("[projects]\na = 1", "m.toml:2: a project is a table: [projects.NAME]"),
+        ("[projects.a]\ntoken = 'x'", "m.toml:2: unknown key token; did you mean tokens?"),
+        ("[projects.a]\ntokens = 'x'", "m.toml:2: tokens is a table"),
+        ("[projects.a]\ntokens = { ci = '' }", "m.toml:2: token ci is empty"),
+        ("[projects.a]\naccount = '1'", "m.toml:1: account is not twelve digits"),
+        ("[projects.'a:b']", "m.toml:1: the id of a project"),
         (
             "[[topics.a.subscriptions]]\nqueue = 'q'\n[[topics.a.subscriptions]]\nqueue = 'q'",
             "m.toml:3: a already has a subscription to arn:aws:sqs:us-east-1:000000000000:q",
@@ -598,4 +604,24 @@ fn private_networks_may_be_called_where_only_this_machine_reaches_the_server() {
          address"
     );
     from_file("[push]\nprivate_networks = 'yes'").unwrap_err();
+}
+
+#[test]
+fn projects_have_an_account_a_region_and_hashes_of_tokens() {
+    let text = "account = '111122223333'\n[projects.shop]\nregion = 'eu-west-1'\n\
+                [projects.shop.tokens]\nci = 'not-to-be-seen'\nold = 'nor-this-one'\n\
+                [projects.53a3b3bd5e8edd1245000001]\naccount = '000000000001'\n";
+    let file = file(text).unwrap();
+
+    let config = from_file(text).unwrap();
+
+    let shop = config.projects.iter().find(|project| project.id == "shop").unwrap();
+    assert_eq!((shop.region.as_str(), shop.account.as_str()), ("eu-west-1", "111122223333"));
+    let names: Vec<&str> = shop.tokens.iter().map(|token| token.name.as_str()).collect();
+    assert_eq!(names, ["ci", "old"]);
+    let other = config.projects.iter().find(|project| project.id != "shop").unwrap();
+    assert_eq!((other.region.as_str(), other.account.as_str()), ("us-east-1", "000000000001"));
+    assert!(file.has_secrets());
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("not-to-be-seen") && !shown.contains("nor-this-one"));
 }
