@@ -30,7 +30,8 @@ impl Queue {
     fn emptied(&mut self) -> Queue {
         let emptied = Queue::new(self.id, &self.arn, self.settings.clone(), self.next_seq);
         let dedup = self.dedup.emptied();
-        std::mem::replace(self, Queue { dedup, purged_to: self.next_seq, ..emptied })
+        let (purged_to, sent_total) = (self.next_seq, self.sent_total);
+        std::mem::replace(self, Queue { dedup, purged_to, sent_total, ..emptied })
     }
 }
 
