@@ -73,11 +73,7 @@ pub(crate) fn hold_s(timeout: Duration) -> u32 {
 
 impl Attempt {
     /// Sends the request once there is a place for it, and settles the message.
-    pub(crate) async fn run(
-        mut self,
-        lane: Lane,
-        prepared: Prepared,
-    ) -> Ended {
+    pub(crate) async fn run(mut self, lane: Lane, prepared: Prepared) -> Ended {
         let (request, transport) = match prepared {
             Prepared::Request(request, transport) => (request, transport),
             Prepared::Local => return self.run_locally().await,

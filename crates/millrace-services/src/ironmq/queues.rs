@@ -66,11 +66,16 @@ impl IronMq {
     ) -> Result<Response, Refusal> {
         let queue = self.queue(asking, name)?;
         self.shards.catalog().delete_queue(&queue).await?;
+        self.pushers.deleted(&queue).await;
         Ok(ironmq::text(200, "Deleted."))
     }
 
     pub(super) async fn clear(&self, asking: &Asking<'_>, name: &str) -> Result<Response, Refusal> {
-        self.queue(asking, name)?.clear().await?;
+        let queue = self.queue(asking, name)?;
+        queue.clear().await?;
+        for (_, hidden) in self.pushers.hidden(&queue) {
+            hidden.clear().await?;
+        }
         Ok(ironmq::text(200, "Cleared"))
     }
 
@@ -137,7 +142,11 @@ impl IronMq {
         settings::apply(asked, key, true, settings, attributes, &mut iron)?;
         self.make_queues_of(asking, &new.settings, request).await?;
         match self.shards.create_queue(&new).await? {
-            Creation::Created(queue) => Ok(queue),
+            Creation::Created(queue) => {
+                self.pushers.changed(&queue, &IronSettings::default()).await;
+                self.alerts.watch(&queue);
+                Ok(queue)
+            }
             // Somebody else was quicker.
             Creation::Existing(queue) => {
                 self.change(asking, &queue, request).await?;
@@ -149,7 +158,7 @@ impl IronMq {
     async fn change(
         &self,
         asking: &Asking<'_>,
-        queue: &SharedQueue,
+        queue: &Arc<SharedQueue>,
         request: &QueueRequest<'_>,
     ) -> Result<(), Refusal> {
         let asked = asking.asked(request);
@@ -161,7 +170,24 @@ impl IronMq {
         let mut wanted = Definition::clone(&queue.definition());
         apply(&mut wanted)?;
         self.make_queues_of(asking, &wanted.settings, request).await?;
-        self.shards.catalog().update_queue(queue, apply).await?
+        self.update(queue, apply).await
+    }
+
+    /// Changes a queue's definition and what follows from it.
+    pub(super) async fn update(
+        &self,
+        queue: &Arc<SharedQueue>,
+        change: impl FnOnce(&mut Definition) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let mut old = IronSettings::default();
+        let updated = self.shards.catalog().update_queue(queue, |definition| {
+            old = IronSettings::of(definition);
+            change(definition)
+        });
+        updated.await??;
+        self.pushers.changed(queue, &old).await;
+        self.alerts.watch(queue);
+        Ok(())
     }
 
     /// Creates the queues that a queue's settings name, if they are missing.
@@ -190,7 +216,11 @@ impl IronMq {
         let definition = queue.definition();
         let iron = IronSettings::of(&definition);
         let (counts, _) = queue.count_messages();
-        let counters = (counts.total(), QueueGlance::of(queue).totals.messages_sent);
+        // What waits for any subscriber; with several, for the one with most.
+        let hidden = self.pushers.hidden(queue).into_iter();
+        let hidden = hidden.map(|(_, hidden)| hidden.count_messages().0.total()).max();
+        let size = counts.total() + hidden.unwrap_or_default();
+        let counters = (size, QueueGlance::of(queue).totals.messages_sent);
         let description = match asking.version {
             Version::V3 => {
                 let described =
