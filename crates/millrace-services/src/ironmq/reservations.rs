@@ -121,8 +121,8 @@ impl IronMq {
         }
         let claimed = self.claim(asking, queue, about)?;
         let deleted = claimed.queue.delete_claimed(&[claimed.claim]).await??;
-        if let Some(subscriber) = claimed.subscriber.filter(|_| deleted > 0) {
-            self.pushers.acknowledged(queue.id(), id, &subscriber);
+        if deleted > 0 && self.pushers.settings(queue).is_push() {
+            self.pushers.acknowledged(queue.id(), id, claimed.subscriber.as_deref());
         }
         Ok(deleted)
     }
@@ -150,7 +150,7 @@ impl IronMq {
             let Some(found) = self.pushers.find((queue, id), (&to, &hidden))? else { continue };
             let claim = Claim { at: found.delivery.at, by };
             deleted += hidden.delete_claimed(&[claim]).await??;
-            self.pushers.acknowledged(queue.id(), id, &to.name);
+            self.pushers.acknowledged(queue.id(), id, Some(&to.name));
         }
         Ok(deleted)
     }

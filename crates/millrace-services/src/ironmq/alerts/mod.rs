@@ -105,6 +105,7 @@ impl Alerts {
         let settings = self.pushers.settings(queue);
         if queue.is_deleted() || settings.alerts.is_empty() {
             self.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&queue.id());
+            self.pushers.forget(queue.id());
             return;
         }
         let size = queue.count_messages().0.total();

@@ -104,6 +104,12 @@ impl Subscribed {
         });
     }
 
+    /// The message is no longer to be delivered: in a unicast queue, to nobody.
+    fn end(&self, message: &Incoming, as_: Stage) {
+        let only = self.hidden.is_some().then(|| &*self.subscriber(message).name);
+        self.pushers.statuses.end((self.queue.id(), &self.id(message)), only, as_);
+    }
+
     /// The queue that the subscriber is, if it is one.
     fn target(&self, message: &Incoming) -> Option<SubscribedQueue<'_>> {
         SubscribedQueue::of(&self.subscriber(message).url)
@@ -129,7 +135,8 @@ impl Subscribed {
     async fn report(&self, message: &Incoming, failure: &Failure) -> AfterFailure {
         let error_queue = &self.settings.push.error_queue;
         let hops = message::hops(&message.content).saturating_add(1);
-        if error_queue.is_empty() || hops > HOPS_MAX {
+        // One more: that a message has gone too far is to be said.
+        if error_queue.is_empty() || hops > HOPS_MAX + 1 {
             return AfterFailure::Dropped;
         }
         let id = self.id(message);
@@ -227,7 +234,9 @@ impl Endpoint for Subscribed {
             }
             if is_try {
                 status.tries = tries.div_ceil(count);
-                status.status_code = attempt.status;
+                // A queue has no status, and takes a message or not.
+                let is_delivered = attempt.verdict == Verdict::Delivered;
+                status.status_code = attempt.status.or(is_delivered.then_some(200));
                 status.last_try_at = Some(now);
             }
             status.stage = match attempt.verdict {
@@ -236,6 +245,9 @@ impl Endpoint for Subscribed {
                 Verdict::Retry | Verdict::Refused => Stage::Retrying,
             };
         });
+        if attempt.verdict == Verdict::Delivered {
+            self.end(message, Stage::Deleted);
+        }
     }
 
     fn failed<'a>(
@@ -245,7 +257,7 @@ impl Endpoint for Subscribed {
     ) -> BoxFuture<'a, AfterFailure> {
         Box::pin(async {
             let after = self.report(message, failure).await;
-            self.change(message, |status| status.stage = Stage::Error);
+            self.end(message, Stage::Error);
             after
         })
     }

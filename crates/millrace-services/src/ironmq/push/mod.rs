@@ -43,6 +43,8 @@ pub(super) use statuses::{Stage, Status};
 
 /// Of hidden queues, in the place of an account.
 const SERVICE: &str = "ironmq";
+/// Queues whose settings are kept as they were read.
+const READ_MAX: usize = 10_000;
 /// Entries of a hidden queue that are visited, and bytes read, to find a message by its id.
 const FIND_VISITS: usize = 10_000;
 const FIND_BYTES: usize = 8 << 20;
@@ -126,6 +128,9 @@ impl Pushers {
         let subscribers = settings.push.subscribers.iter();
         let hidden = subscribers.map(|it| hidden_key(queue.id(), &it.name)).collect();
         let settings = Arc::new(Known { settings, hidden });
+        if read.len() >= READ_MAX {
+            read.clear();
+        }
         read.insert(queue.id(), (definition, Arc::clone(&settings)));
         settings
     }
@@ -202,7 +207,7 @@ impl Pushers {
         for subscriber in &self.settings(queue).push.subscribers {
             self.delete_hidden(queue, &subscriber.name).await;
         }
-        self.read.lock().unwrap_or_else(PoisonError::into_inner).remove(&queue.id());
+        self.forget(queue.id());
     }
 
     /// The push queue and the subscriber of a hidden queue, if both are still there.
@@ -260,9 +265,14 @@ impl Pushers {
         self.statuses.of(queue.id(), id)
     }
 
-    /// A subscriber has acknowledged a message, or it was taken back.
-    pub(super) fn acknowledged(&self, queue: QueueId, id: &str, subscriber: &str) {
-        self.statuses.change((queue, id), subscriber, |status| status.stage = Stage::Deleted);
+    /// A subscriber has acknowledged a message, or it was taken back. `None`: of a unicast queue.
+    pub(super) fn acknowledged(&self, queue: QueueId, id: &str, subscriber: Option<&str>) {
+        self.statuses.end((queue, id), subscriber, Stage::Deleted);
+    }
+
+    /// Forgets what was read of a queue that is deleted.
+    pub(super) fn forget(&self, queue: QueueId) {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).remove(&queue);
     }
 }
 

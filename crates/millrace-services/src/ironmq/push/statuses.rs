@@ -55,6 +55,11 @@ pub(in crate::ironmq) enum Stage {
 }
 
 impl Stage {
+    /// The message is still to be delivered.
+    pub(in crate::ironmq) fn is_pending(self) -> bool {
+        !matches!(self, Stage::Deleted | Stage::Error)
+    }
+
     pub(in crate::ironmq) fn name(self) -> &'static str {
         match self {
             Stage::Queued => "queued",
@@ -90,6 +95,18 @@ impl Statuses {
     pub(super) fn of(&self, queue: QueueId, id: &str) -> Vec<Status> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.messages.get(&(queue, id.to_owned())).cloned().unwrap_or_default()
+    }
+
+    /// A message is no longer to be delivered, to one subscriber or to all.
+    pub(super) fn end(&self, (queue, id): (QueueId, &str), subscriber: Option<&str>, as_: Stage) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let statuses = state.messages.get_mut(&(queue, id.to_owned()));
+        for status in statuses.into_iter().flatten() {
+            let is_meant = subscriber.is_none_or(|subscriber| subscriber == &*status.name);
+            if is_meant && status.stage.is_pending() {
+                status.stage = as_;
+            }
+        }
     }
 
     /// Changes the status at one subscriber, a new one if there is none.
@@ -145,6 +162,10 @@ mod tests {
             latest.iter().map(|it| (&*it.name, it.tries)).collect::<Vec<_>>(),
             [("a", 1), ("b", 1)]
         );
+        statuses.end((queue, "1"), Some("a"), Stage::Error);
+        statuses.end((queue, "1"), None, Stage::Deleted);
+        let stages: Vec<_> = statuses.of(queue, "1").iter().map(|it| it.stage.name()).collect();
+        assert_eq!(stages, ["error", "deleted"]);
         assert_eq!(statuses.of(QueueId(2), "1"), []);
         let state = statuses.0.lock().unwrap();
         assert_eq!((state.held, state.order.len()), (STATUSES_MAX, STATUSES_MAX / 2));

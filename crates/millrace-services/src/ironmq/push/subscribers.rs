@@ -81,50 +81,43 @@ impl IronMq {
         let waiting = queue.browser().one(own)?;
         let known = self.pushers.statuses(&queue, id);
         let hidden = self.pushers.hidden(&queue);
+        let count = u32::try_from(iron.push.subscribers.len()).unwrap_or(u32::MAX);
         let mut statuses = Vec::with_capacity(iron.push.subscribers.len());
         let mut is_found = waiting.is_some() || !known.is_empty();
-        for (number, subscriber) in iron.push.subscribers.iter().enumerate() {
+        for (number, subscriber) in (0..).zip(&iron.push.subscribers) {
             let remembered = known.iter().find(|it| *it.name == *subscriber.name);
-            let mut status = match remembered {
-                Some(status) => status.clone(),
-                None => Status::new(&subscriber.name),
-            };
-            if iron.kind == QueueType::Unicast {
-                status.at = Some((queue.id(), own));
-            }
-            if remembered.is_none() {
-                let found = match (&waiting, hidden.iter().find(|(it, _)| it == subscriber)) {
-                    (None, Some((_, hidden))) => {
-                        let found = self.pushers.find((&queue, id), (subscriber, hidden))?;
-                        found.map(|it| (hidden.id(), it))
-                    }
-                    (None, None) => None,
-                    (Some(peeked), _) => {
-                        let count = peeked.delivery.receive_count;
-                        let all = u32::try_from(iron.push.subscribers.len()).unwrap_or(u32::MAX);
-                        let is_turn = |it: &u32| turn(own.seq, *it, all) as usize == number;
-                        // In a multicast queue there has been no attempt yet.
-                        let is_unicast = iron.kind == QueueType::Unicast;
-                        let tries = (1..=count.min(ATTEMPTS_MAX))
-                            .filter(is_turn)
-                            .filter(|_| is_unicast)
-                            .count();
-                        status.tries = u32::try_from(tries).unwrap_or(u32::MAX);
-                        status.stage = stage(status.tries, peeked.state);
-                        None
-                    }
-                };
-                match found {
-                    Some((hidden, peeked)) => {
-                        is_found = true;
-                        status.at = Some((hidden, peeked.delivery.at));
-                        status.tries = peeked.delivery.receive_count;
-                        status.stage = stage(status.tries, peeked.state);
-                    }
-                    // It is with nobody, and nobody remembers.
-                    None if waiting.is_none() => status.stage = Stage::Deleted,
-                    None => {}
+            let mut status = remembered.cloned().unwrap_or_else(|| Status::new(&subscriber.name));
+            let hidden = hidden.iter().find(|(it, _)| it == subscriber);
+            let found = match (&waiting, hidden) {
+                // Not copied yet, or of a unicast queue.
+                (Some(peeked), _) => {
+                    let tried = match iron.kind {
+                        QueueType::Unicast => peeked.delivery.receive_count.min(ATTEMPTS_MAX),
+                        _ => 0,
+                    };
+                    let tries = (1..=tried).filter(|it| turn(own.seq, *it, count) == number);
+                    Some((queue.id(), own, tries.count(), peeked.state))
                 }
+                (None, Some((to, hidden))) if status.stage.is_pending() => {
+                    let found = self.pushers.find((&queue, id), (to, hidden))?;
+                    found.map(|it| {
+                        let tries = it.delivery.receive_count as usize;
+                        (hidden.id(), it.delivery.at, tries, it.state)
+                    })
+                }
+                (None, _) => None,
+            };
+            is_found |= found.is_some();
+            match found {
+                Some((at, place, tries, state)) if remembered.is_none() => {
+                    status.at = Some((at, place));
+                    status.tries = u32::try_from(tries).unwrap_or(u32::MAX);
+                    status.stage = stage(status.tries, state);
+                }
+                Some((at, place, ..)) => status.at = Some((at, place)),
+                // It is with nobody any more.
+                None if status.stage.is_pending() => status.stage = Stage::Deleted,
+                None => {}
             }
             status.url.clone_from(&subscriber.url);
             statuses.push(status);
@@ -159,9 +152,7 @@ impl IronMq {
         match of.delete_claimed(&[Claim { at, by: Claimant::Anybody }]).await?? {
             0 => Err(Refusal::no_message()),
             _ => {
-                if let Some(subscriber) = subscriber {
-                    self.pushers.acknowledged(queue.id(), id, &subscriber);
-                }
+                self.pushers.acknowledged(queue.id(), id, subscriber.as_deref());
                 Ok(ironmq::text(200, "Deleted"))
             }
         }
