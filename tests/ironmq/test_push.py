@@ -259,7 +259,7 @@ def test_202_holds_a_message_until_it_is_acknowledged(make_server, receiver, kin
     path = new["Iron-Subscriber-Message-Url"].split("/queues/")[1]
     iron.call("DELETE", path, holding(old), status=403)
     assert iron.call("DELETE", path, holding(new)) == {"msg": "Deleted"}
-    eventually(lambda: iron.size("q") == 0)
+    assert (iron.size("q"), iron.statuses("q", id)["s0"]["status"]) == (0, "deleted")
 
     # Never acknowledged: the last attempt is given its time, and then it has failed.
     (id,) = iron.post("q", "n")
@@ -380,6 +380,22 @@ def test_what_cannot_be_served_is_refused(iron, server, sqs, new_name):
     assert iron.call("POST", f"{own}/alerts", alerts({"trigger": 1}), status=400) == {
         "msg": "Push queues do not support alerts."
     }
+
+
+def test_what_the_network_policy_refuses_is_never_called(make_server, receiver):
+    server = make_server(config='[push]\nprivate_networks = "refuse"\n')
+    iron = IronMq(server)
+    iron.push("q", receiver.url, "ironmq:///here", retries=1, error_queue="errors")
+    (id,) = iron.post("q", "m")
+    assert [it["body"] for it in iron.reserve("here")] == ["m"]
+    eventually(lambda: iron.statuses("q", id)["s0"]["status"] == "retrying")
+    server.advance(CLOCK_S)
+
+    report = json.loads(iron.reserve("errors")[0]["body"])
+    assert (report["subscribers"][0]["url"], report["subscribers"][0]["code"]) == (receiver.url, 0)
+    statuses = iron.statuses("q", id)
+    assert (statuses["s0"]["status"], statuses["s1"]["status"], statuses["s1"]["status_code"]) == ("error", "deleted", 200)
+    assert receiver.received.empty()
 
 
 def test_delay_peek_get_take_back_and_clear(make_server, receivers):

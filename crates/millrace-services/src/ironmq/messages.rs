@@ -254,9 +254,10 @@ impl IronMq {
         let queue = self.queue(asking, name)?;
         let at = place(&queue, id).ok_or_else(Refusal::no_message)?;
         let mut peeked = queue.browser().one(at)?;
+        let mut budget = push::Budget::default();
         for (subscriber, hidden) in self.pushers.hidden(&queue) {
             if peeked.is_none() {
-                peeked = self.pushers.find((&queue, id), (&subscriber, &hidden))?;
+                peeked = self.pushers.find((&queue, id), (&subscriber, &hidden), &mut budget)?;
             }
         }
         let peeked = peeked.ok_or_else(Refusal::no_message)?;

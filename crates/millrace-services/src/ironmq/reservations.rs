@@ -10,6 +10,7 @@ use millrace_wire::sqs::Text;
 use serde_json::json;
 
 use super::ids::place;
+use super::push::Budget;
 use super::refusal::{Refusal, bounded, delay};
 use super::settings::QueueType;
 use super::{Asking, IronMq};
@@ -140,6 +141,7 @@ impl IronMq {
             Version::V1 => Claimant::Anybody,
             Version::V3 => Claimant::NoHolder,
         };
+        let mut budget = Budget::default();
         let mut deleted = 0;
         if subscriber.is_empty() && queue.browser().one(at)?.is_some() {
             deleted += queue.delete_claimed(&[Claim { at, by }]).await??;
@@ -147,7 +149,8 @@ impl IronMq {
         let hidden = self.pushers.hidden(queue).into_iter();
         for (to, hidden) in hidden.filter(|(it, _)| subscriber.is_empty() || it.name == subscriber)
         {
-            let Some(found) = self.pushers.find((queue, id), (&to, &hidden))? else { continue };
+            let found = self.pushers.find((queue, id), (&to, &hidden), &mut budget)?;
+            let Some(found) = found else { continue };
             let claim = Claim { at: found.delivery.at, by };
             deleted += hidden.delete_claimed(&[claim]).await??;
             self.pushers.acknowledged(queue.id(), id, Some(&to.name));

@@ -524,3 +524,22 @@ pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
         false => Err(Refusal::bad("Queue name must be 1 to 255 bytes without control characters")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscribers_are_http_endpoints_or_queues_of_the_project() {
+        let name = |url| SubscribedQueue::of(url).map(|it| it.0.into_owned());
+        assert_eq!(name("ironmq:///a%20b%2Fc"), Some("a b/c".to_owned()));
+        for url in ["http://h/x?y", "https://h:1", "ironmq:///a%20b"] {
+            assert_eq!(check_url(url), Ok(()), "{url}");
+        }
+        let too_long = format!("http://h/{}", "x".repeat(SUBSCRIBER_URL_BYTES_MAX));
+        let refused = ["", "x", "ftp://h", "ironmq:///", "ironmq:///a/b", "ironmq://p:t@h/q"];
+        for url in refused.into_iter().chain(["ironworker://p:t@h/c", "IRONMQ:///q", &too_long]) {
+            assert_eq!(check_url(url).map_err(|it| it.status), Err(400), "{url}");
+        }
+    }
+}

@@ -45,9 +45,10 @@ pub(super) use statuses::{Stage, Status};
 const SERVICE: &str = "ironmq";
 /// Queues whose settings are kept as they were read.
 const READ_MAX: usize = 10_000;
-/// Entries of a hidden queue that are visited, and bytes read, to find a message by its id.
-const FIND_VISITS: usize = 10_000;
-const FIND_BYTES: usize = 8 << 20;
+/// Of [`Budget`].
+const FIND_MESSAGES: usize = 10_000;
+const FIND_BYTES: usize = 16 << 20;
+const FIND_AT_ONCE: usize = 100;
 
 /// All push queues.
 pub(super) struct Pushers {
@@ -56,8 +57,26 @@ pub(super) struct Pushers {
     push: Option<Arc<Push>>,
     statuses: Statuses,
     /// Settings as they were read last, which each batch of messages asks for.
-    read: Mutex<HashMap<QueueId, (Arc<Definition>, Arc<Known>)>>,
+    read: Mutex<HashMap<QueueId, Read>>,
     default: Arc<Known>,
+}
+
+/// Settings, and the definition that they were read from.
+struct Read {
+    definition: Arc<Definition>,
+    settings: Arc<Known>,
+}
+
+/// What a request may look at in hidden queues to find a message whose place nobody remembers.
+pub(super) struct Budget {
+    messages: usize,
+    bytes: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { messages: FIND_MESSAGES, bytes: FIND_BYTES }
+    }
 }
 
 /// The settings of a queue.
@@ -119,10 +138,10 @@ impl Pushers {
             return Arc::clone(&self.default);
         }
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, settings)) = read.get(&queue.id())
-            && Arc::ptr_eq(of, &definition)
+        if let Some(known) = read.get(&queue.id())
+            && Arc::ptr_eq(&known.definition, &definition)
         {
-            return Arc::clone(settings);
+            return Arc::clone(&known.settings);
         }
         let settings = IronSettings::of(&definition);
         let subscribers = settings.push.subscribers.iter();
@@ -131,7 +150,7 @@ impl Pushers {
         if read.len() >= READ_MAX {
             read.clear();
         }
-        read.insert(queue.id(), (definition, Arc::clone(&settings)));
+        read.insert(queue.id(), Read { definition, settings: Arc::clone(&settings) });
         settings
     }
 
@@ -231,6 +250,7 @@ impl Pushers {
         &self,
         (queue, id): (&SharedQueue, &str),
         (subscriber, hidden): (&Subscriber, &SharedQueue),
+        budget: &mut Budget,
     ) -> Result<Option<Peeked>, BrokerError> {
         let is_it = |peeked: &Peeked| has_id(peeked, hidden, id);
         let known = self.statuses.of(queue.id(), id);
@@ -238,24 +258,25 @@ impl Pushers {
         if let Some((_, at)) = known.filter(|(of, _)| *of == hidden.id()) {
             return Ok(hidden.browser().one(at)?.filter(is_it));
         }
-        let mut browse = Browse {
-            filter: BrowseFilter::All,
-            from: BrowseCursor::default(),
-            limit: 100,
-            max_visits: FIND_VISITS,
-            max_bytes: FIND_BYTES,
-        };
-        let mut pages = FIND_VISITS / browse.limit;
-        while pages > 0 {
-            pages -= 1;
-            let page = hidden.browser().page(&browse)?;
+        let mut from = Some(BrowseCursor::default());
+        while let Some(next) = from
+            && budget.messages > 0
+            && budget.bytes > 0
+        {
+            let page = hidden.browser().page(&Browse {
+                filter: BrowseFilter::All,
+                from: next,
+                limit: FIND_AT_ONCE,
+                max_visits: FIND_AT_ONCE,
+                max_bytes: budget.bytes,
+            })?;
+            let bytes = page.messages.iter().map(|it| it.delivery.record_len as usize).sum();
+            budget.messages = budget.messages.saturating_sub(FIND_AT_ONCE);
+            budget.bytes = budget.bytes.saturating_sub(bytes);
             if let Some(found) = page.messages.into_iter().find(is_it) {
                 return Ok(Some(found));
             }
-            match page.next {
-                Some(next) => browse.from = next,
-                None => break,
-            }
+            from = page.next;
         }
         Ok(None)
     }

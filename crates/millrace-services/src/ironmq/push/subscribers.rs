@@ -13,7 +13,7 @@ use super::super::refusal::Refusal;
 use super::super::settings::{IronSettings, QueueType, Subscriber, check_together};
 use super::super::{Asking, Change, IronMq};
 use super::endpoint::turn;
-use super::{Stage, Status};
+use super::{Budget, Stage, Status};
 
 /// Attempts at one message that are counted, of which nothing else is remembered.
 const ATTEMPTS_MAX: u32 = 200_000;
@@ -82,6 +82,7 @@ impl IronMq {
         let known = self.pushers.statuses(&queue, id);
         let hidden = self.pushers.hidden(&queue);
         let count = u32::try_from(iron.push.subscribers.len()).unwrap_or(u32::MAX);
+        let mut budget = Budget::default();
         let mut statuses = Vec::with_capacity(iron.push.subscribers.len());
         let mut is_found = waiting.is_some() || !known.is_empty();
         for (number, subscriber) in (0..).zip(&iron.push.subscribers) {
@@ -99,7 +100,7 @@ impl IronMq {
                     Some((queue.id(), own, tries.count(), peeked.state))
                 }
                 (None, Some((to, hidden))) if status.stage.is_pending() => {
-                    let found = self.pushers.find((&queue, id), (to, hidden))?;
+                    let found = self.pushers.find((&queue, id), (to, hidden), &mut budget)?;
                     found.map(|it| {
                         let tries = it.delivery.receive_count as usize;
                         (hidden.id(), it.delivery.at, tries, it.state)
@@ -138,7 +139,12 @@ impl IronMq {
         delivery: &str,
     ) -> Result<Response, Refusal> {
         let queue = self.queue(asking, name)?;
-        let (of, at, subscriber) = match place(&queue, delivery) {
+        let kind = self.pushers.settings(&queue).kind;
+        if kind == QueueType::Pull {
+            return Err(Refusal::bad("Pull queues do not have subscribers"));
+        }
+        let own = place(&queue, delivery).filter(|_| kind == QueueType::Unicast);
+        let (of, at, subscriber) = match own {
             Some(at) => (Arc::clone(&queue), at, None),
             None => {
                 let hidden = self.pushers.hidden(&queue);
