@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from support.ironmq import Iron
 from support.server import binary
 
 from .ironmq import ACCESS, PROJECT, TOKEN, FakeIronMq
@@ -119,6 +120,45 @@ def test_what_ironmq_cannot_do_is_refused_before_a_project_is_missed():
     batch = bench("pc", "--peer", "ironmq", "--batch", "100,1", "--groups", "2", code=2)
     assert "message groups" in batch.err
     assert "11 messages a request" in bench("pc", "--batch", "1,11", endpoint="http://127.0.0.1:1", code=2).err
+
+
+class TestMillraceItself:
+    """The same against the interface that Millrace serves."""
+
+    @pytest.fixture
+    def left(self, server):
+        """Queues that a run has not deleted."""
+        project = Iron(server.endpoint, PROJECT)
+        yield lambda: project.call("GET")["queues"]
+        project.close()
+
+    def test_every_message_goes_through(self, server, peer, left):
+        outcome = bench(
+            "pc", *QUICK, *peer, "--batch", "1,100", "--producers", "2", "--consumers", "2", endpoint=server.endpoint
+        )
+
+        for mode in ("single", "batch100"):
+            assert outcome.metric(f"pc.{mode}.messages") > 0
+            for fault in ("lost", "duplicated", "failed"):
+                assert outcome.metric(f"pc.{mode}.{fault}") == 0
+        assert 2.5 < outcome.metric("pc.single.requests_per_message") < 4
+        assert outcome.metric("pc.batch100.requests_per_message") < 1
+        assert left() == []
+
+    def test_the_experiment(self, server, peer, left):
+        """Its two runs, and the worker beside them."""
+        quick = ["--handler", "50ms", "--interval", "10ms", "--delay", "0s"]
+        outcome = bench("poll", *QUICK, *peer, *quick, endpoint=server.endpoint)
+
+        for name in ("poll.timer.1.time", "poll.timer.30.time", "poll.worker.time"):
+            assert outcome.metric(name) > 0
+        assert left() == []
+
+    def test_connections_are_kept(self, server, peer, left):
+        drain = bench("drain", *QUICK, *peer, "--workers", "2", "--batch", "30", endpoint=server.endpoint)
+
+        assert drain.metric("drain.http.kept.2.connections") == 2
+        assert left() == []
 
 
 def test_batches_above_the_interface_s_limit_are_refused(server):

@@ -120,7 +120,9 @@ def test_the_consoles_port_is_not_the_servers(make_server, millrace):
 
     ready = millrace("ready", endpoint=f"http://{console}", expect=1).stderr
     listed = millrace("queue", "list", endpoint=f"http://{console}", expect=1).stderr
+    topics = millrace("topic", "list", endpoint=f"http://{console}", expect=1).stderr
 
+    assert "web console" in topics
     for text in (ready, listed):
         assert "web console" in text and f"--endpoint {server.endpoint}" in text, text
 
@@ -128,13 +130,15 @@ def test_the_consoles_port_is_not_the_servers(make_server, millrace):
 def test_a_wrong_key_or_secret_is_said_first(make_server, millrace):
     server = make_server(config='access_key = "AKID"\nsecret_key = "right"\n')
 
-    def list_queues(**environment):
-        return millrace("queue", "list", endpoint=server.endpoint, environment=environment, expect=1).stderr
+    def list_queues(*, what="queue", **environment):
+        return millrace(what, "list", endpoint=server.endpoint, environment=environment, expect=1).stderr
 
     wrong = list_queues(AWS_ACCESS_KEY_ID="AKID", AWS_SECRET_ACCESS_KEY="wrong").splitlines()
     assert "the secret key is not the one" in wrong[0] and "AKID" in wrong[0]
     assert "no access key OTHER" in list_queues(AWS_ACCESS_KEY_ID="OTHER", AWS_SECRET_ACCESS_KEY="x")
     assert "AWS_ACCESS_KEY_ID" in list_queues()
+    assert "no access key OTHER" in list_queues(what="topic", AWS_ACCESS_KEY_ID="OTHER", AWS_SECRET_ACCESS_KEY="x")
+    assert "AWS_ACCESS_KEY_ID" in list_queues(what="topic")
 
 
 def test_nobody_listens(millrace):

@@ -72,5 +72,57 @@ def test_topics_are_listed_and_unknown_ones_are_told(millrace, lines, topic):
     assert any(line.endswith(f":{topic}") for line in lines("topic", "list"))
     unknown = millrace("publish", f"{topic}-not", "x", expect=1)
     assert f"there is no topic {topic}-not here" in unknown.stderr
+    assert f"millrace topic create {topic}-not" in unknown.stderr
+    elsewhere = millrace("publish", topic, "x", "--region", "eu-west-1", expect=1)
+    assert "asked for region eu-west-1" in elsewhere.stderr
+    assert f"did you mean {topic}?" in millrace("publish", topic[:-1], "x", expect=1).stderr
+
+
+def test_lists_are_json_documents_if_asked(millrace, topic, queue):
+    def document(*command):
+        return json.loads(millrace("topic", *command, "--json").stdout)
+
+    arn = millrace("topic", "subscribe", topic, "--queue", queue).stdout.strip()
+    topic_arn, _ = arn.rsplit(":", 1)
+
+    assert {"TopicArn": topic_arn} in document("list")
+    assert document("show", topic)["SubscriptionsConfirmed"] == "1"
+    (subscription,) = document("subscriptions", topic)
+    assert (subscription["SubscriptionArn"], subscription["Protocol"]) == (arn, "sqs")
+    assert subscription in document("subscriptions")
+
+
+def test_subscriptions_are_in_the_order_of_their_endpoints(millrace, lines, topic, new_name):
+    queues = sorted(new_name("cli") for _ in range(5))
+    for queue in reversed(queues):
+        millrace("queue", "create", queue)
+        millrace("topic", "subscribe", topic, "--queue", queue)
+
+    shown = [line.rsplit(":", 1)[1] for line in lines("topic", "subscriptions", topic)[1:]]
+
+    assert shown == queues
+    millrace("queue", "delete", *queues, "--yes")
+
+
+def test_refusals_say_what_to_do(millrace, topic, queue, new_name):
+    fifo = f"{new_name('cli')}.fifo"
+    millrace("topic", "create", fifo)
+    for words, *command in [
+        ("--group ID", "publish", fifo, "x"),
+        ("--deduplication ID", "publish", fifo, "x", "--group", "g"),
+        ("letters of ASCII", "topic", "create", "two words"),
+        ("millrace topic subscriptions", "topic", "unsubscribe", queue),
+        ('{"default":', "publish", topic, "{}", "--by-protocol"),
+    ]:
+        assert words in millrace(*command, expect=1).stderr, command
+    millrace("topic", "subscribe", topic, "--queue", queue, "--raw")
+    different = millrace("topic", "subscribe", topic, "--queue", queue, "--filter", '{"a":["b"]}', expect=1)
+    assert "subscribe again" in different.stderr
+    millrace("topic", "delete", fifo, "--yes")
+
     neither = millrace("topic", "subscribe", topic, expect=2)
-    assert "--queue" in neither.stderr
+    assert "<--queue <QUEUE>|--url <URL>>" in neither.stderr
+    no_url = millrace("topic", "subscribe", topic, "--url", "localhost:9000/x", expect=2)
+    assert "must begin with http://" in no_url.stderr
+    nobody = millrace("topic", "list", "--endpoint", "http://127.0.0.1:9", expect=1)
+    assert "millrace serve" in nobody.stderr

@@ -2,13 +2,14 @@
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { CreateQueueCommand, DeleteQueueCommand, GetQueueUrlCommand, ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { ACCOUNT, arn, browser, createQueue, onPage, server, sns, sqs } from "./fixture.mjs";
 import { Server, openPage } from "./server.mjs";
-import { hasText } from "./waiting.mjs";
+import { hasText, until } from "./waiting.mjs";
 
 const topicArn = (name, region = "us-east-1") => `arn:aws:sns:${region}:${ACCOUNT}:${name}`;
 const pathOf = (name, region = "us-east-1") => `${server.console}/topics/${region}/${ACCOUNT}/${name}`;
@@ -129,6 +130,39 @@ test("a queue is subscribed with its settings, and its deliveries and failures a
   await dialog.getByRole("button", { name: "Unsubscribe" }).click();
   await page.getByText("No subscriptions:").waitFor();
   assert.doesNotMatch(await sns("ListSubscriptionsByTopic", { TopicArn: topicArn("news") }), /<member>/);
+}));
+
+test("deliveries and failures of an HTTP endpoint are counted, and those of a day shown", onPage(async (page) => {
+  const bodies = [];
+  const receiver = createServer((request, response) => {
+    let text = "";
+    request.on("data", (part) => { text += part; });
+    request.on("end", () => {
+      bodies.push(JSON.parse(text));
+      response.writeHead(bodies.at(-1).Message === "refused" ? 404 : 200).end();
+    });
+  });
+  await new Promise((resolve) => { receiver.listen(0, "127.0.0.1", resolve); });
+  try {
+    await sns("CreateTopic", { Name: "posted" });
+    const endpoint = `http://127.0.0.1:${receiver.address().port}/`;
+    await sns("Subscribe", { TopicArn: topicArn("posted"), Protocol: "http", Endpoint: endpoint });
+    await until(() => bodies.length === 1);
+    await sns("ConfirmSubscription", { TopicArn: topicArn("posted"), Token: bodies[0].Token });
+    for (const Message of ["one", "two", "refused"]) await sns("Publish", { TopicArn: topicArn("posted"), Message });
+
+    const row = page.locator("tbody tr", { hasText: endpoint });
+    await until(async () => {
+      await page.goto(pathOf("posted"));
+      const counts = [await cell(row, "Delivered").innerText(), await cell(row, "Failed").innerText()];
+      return counts.join() === "2,1";
+    });
+    const figure = (title) => page.locator(".figures div", { has: page.getByText(title, { exact: true }) }).locator("dd");
+    for (const [title, number] of [["Published, 24 h", "3"], ["Delivered, 24 h", "2"], ["Failed, 24 h", "1"]]) await hasText(figure(title), number);
+  } finally {
+    receiver.closeAllConnections();
+    receiver.close();
+  }
 }));
 
 test("a filter policy is tried on a message while it is written", onPage(async (page) => {

@@ -58,11 +58,20 @@ class Connection:
     def call(self, action, **parameters):
         """The answer of an action, or None if nobody knows whether it happened."""
         headers = {"Content-Type": JSON_TYPE, "X-Amz-Target": f"AmazonSQS.{action}"}
+        answer = self.send(action, "POST", "/", json.dumps(parameters), headers)
+        if answer is None:
+            return None
+        status, body = answer
+        assert status == 200, (action, status, body)
+        return json.loads(body or b"{}")
+
+    def send(self, action, method, path, body, headers):
+        """Status and body of an answer, or None if nobody knows whether it happened."""
         try:
             if self.http is None:
                 self.opened = self.outages and self.outages.seen()
                 self.http = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-            self.http.request("POST", "/", json.dumps(parameters), headers)
+            self.http.request(method, path, body, headers)
             answer = self.http.getresponse()
             body = answer.read()
         except CUT as cut:
@@ -73,8 +82,7 @@ class Connection:
         if answer.status == 503:
             self.check_outage(action, body)
             return None  # Draining or poisoned: not accepted.
-        assert answer.status == 200, (action, answer.status, body)
-        return json.loads(body or b"{}")
+        return answer.status, body
 
     def check_outage(self, action, what):
         if self.outages is None or self.opened is None:

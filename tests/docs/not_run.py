@@ -36,6 +36,7 @@ NOT_RUN = {
             "millrace bench ab --endpoint http://127.0.0.1:4566 --versus http://127.0.0.1:9324",
             "millrace bench drain --https-endpoint https://127.0.0.1:4577 --insecure-tls",
             "millrace bench poll",
+            "millrace bench poll --peer ironmq-v1 --iron-project 53a3b3bd5e8edd1245000001 --iron-token any",
             "millrace bench sdb-csv",
             "millrace bench fanout",
             "millrace bench sweep --operation pc --batch 10",

@@ -191,6 +191,45 @@ def test_pages_of_topics(server, new_name):
     assert refusal(own.list_topics, NextToken="?") == invalid("NextToken")
 
 
+def test_tokens_of_pages_are_those_of_their_list(sns, topic, subscribed):
+    subscription = subscribed(topic)[1]
+    token = lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    elsewhere = TOPIC.replace("us-east-1", "us-west-2") + "t"
+    for wrong in ["x", "?", "a" * 1000, token("hello"), token(elsewhere), token(topic) + "=", token(TOPIC[:-1])]:
+        for call in (sns.list_topics, sns.list_subscriptions):
+            assert refusal(call, NextToken=wrong) == invalid("NextToken"), wrong
+        by_topic = {"TopicArn": topic, "NextToken": wrong}
+        assert refusal(sns.list_subscriptions_by_topic, **by_topic) == invalid("NextToken"), wrong
+    of_another = {"TopicArn": topic, "NextToken": token(TOPIC + "other:" + str(uuid.uuid4()))}
+    assert refusal(sns.list_subscriptions_by_topic, **of_another) == invalid("NextToken")
+    page = sns.list_subscriptions_by_topic(TopicArn=topic, NextToken=token(subscription))
+    assert page["Subscriptions"] == []
+
+
+def test_too_many_parameters(server):
+    form = "Action=ListTopics&Version=2010-03-31" + "&a=" * 65_536
+    head = {"Content-Type": "application/x-www-form-urlencoded"}
+    status, body = server.http("POST", "/", form.encode(), head)
+    assert (status, b"<Code>MalformedQueryString</Code>" in body) == (404, True)
+    assert b'xmlns="http://sns.amazonaws.com/doc/2010-03-31/"' in body
+
+
+def test_tags_that_are_refused(sns, topic):
+    def refused(key, value=""):
+        return refusal(sns.tag_resource, ResourceArn=topic, Tags=[{"Key": key, "Value": value}])
+
+    failed = "1 validation error detected: Value '{}' at 'tags.1.member.{}' failed to satisfy constraint: {}"
+    length = "Member must have length less than or equal to {}"
+    long = "k" * 129
+    assert refused(long) == ("ValidationError", 400, failed.format(long, "key", length.format(128)))
+    long = "v" * 257
+    assert refused("k", long) == ("ValidationError", 400, failed.format(long, "value", length.format(256)))
+    for reserved in ["aws:a", "AWS:a"]:
+        assert refused(reserved) == invalid("Tags Reason: keys that begin with aws: are reserved for system use")
+    assert refused("a*")[0] == "InvalidParameter"
+    assert sns.list_tags_for_resource(ResourceArn=topic)["Tags"] == []
+
+
 def test_tags(sns, topic):
     tags = [{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
     sns.tag_resource(ResourceArn=topic, Tags=tags)
@@ -223,6 +262,16 @@ def test_permissions(sns, topic):
     sns.remove_permission(TopicArn=topic, Label="none")
     policy = json.loads(sns.get_topic_attributes(TopicArn=topic)["Attributes"]["Policy"])
     assert [statement["Sid"] for statement in policy["Statement"]] == ["__default_statement_ID"]
+
+
+def test_policies_and_attributes_are_bounded(sns, topic):
+    accounts = [str(100_000_000_000 + n) for n in range(1_000)]
+    many = {"TopicArn": topic, "Label": "many", "AWSAccountId": accounts, "ActionName": ["Publish"]}
+    assert refusal(sns.add_permission, **many) == invalid("Policy Error: the policy is too long")
+    assert "many" not in sns.get_topic_attributes(TopicArn=topic)["Attributes"]["Policy"]
+    for name in ["DeliveryPolicy", "SQSSuccessFeedbackRoleArn"]:
+        long = {"TopicArn": topic, "AttributeName": name, "AttributeValue": "{" + " " * 32_767 + "}"}
+        assert refusal(sns.set_topic_attributes, **long) == invalid(name)
 
 
 def test_actions_that_are_not_served(sns):
@@ -280,6 +329,8 @@ PENDING_HTTP = {"Protocol": "http", "Endpoint": "http://127.0.0.1:9/"}
         ("fax", "x", "Amazon SNS does not support this protocol string: fax"),
         ("sqs", "http://127.0.0.1/000000000000/q", "SQS endpoint ARN"),
         ("sqs", "arn:aws:sqs:us-east-1", "SQS endpoint ARN"),
+        ("sqs", QUEUE + "q:x", "SQS endpoint ARN"),
+        ("sqs", QUEUE.replace("arn:aws:", "arn:aws-cn:") + "q", "SQS endpoint ARN"),
         ("http", "https://h/", "Endpoint must match the specified protocol"),
         ("https", "http://h/", "Endpoint must match the specified protocol"),
         (
@@ -322,6 +373,19 @@ def test_attributes_that_are_refused(sns, topic, subscribed, name, value, text):
     _, subscription = subscribed(topic)
     request = {"SubscriptionArn": subscription, "AttributeName": name, "AttributeValue": value}
     assert refusal(sns.set_subscription_attributes, **request) == invalid(text)
+
+
+@pytest.mark.parametrize("place", ["us-west-2:000000000000", "us-east-1:111111111111"])
+def test_a_dead_letter_queue_is_of_the_same_account_and_region(sns, topic, subscribed, queue, arn, place):
+    policy = json.dumps({"deadLetterTargetArn": f"arn:aws:sqs:{place}:d"})
+    reason = "RedrivePolicy: deadLetterTargetArn must be a queue of the subscription's account and region"
+    request = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": arn(queue())}
+    attributes = {"RedrivePolicy": policy}
+    assert refusal(sns.subscribe, **request, Attributes=attributes) == invalid(f"Attributes Reason: {reason}")
+    change = {"AttributeName": "RedrivePolicy", "AttributeValue": policy}
+    subscription = sns.subscribe(**request)["SubscriptionArn"]
+    refused = refusal(sns.set_subscription_attributes, SubscriptionArn=subscription, **change)
+    assert refused == invalid(reason)
 
 
 def test_a_dead_letter_queue_of_a_fifo_topic_is_fifo(sns, fifo_topic):
@@ -641,6 +705,57 @@ def test_a_dead_letter_queue_that_is_an_endpoint_as_well(sns, sqs, topic, subscr
     sns.publish(TopicArn=topic, Message="m")
 
     assert [message["Body"] for message in messages(both, 3)] == ["m"] * 3
+
+
+@pytest.mark.parametrize("text", ["a\0", "\x08", "\x0b", "\x1f", "\ufffe", "é\uffff"], ids=ascii)
+def test_characters_that_queues_refuse(sns, topic, subscribed, queue, arn, messages, text):
+    dead = queue()
+    policy = json.dumps({"deadLetterTargetArn": arn(dead)})
+    raw, _ = subscribed(topic, RedrivePolicy=policy, RawMessageDelivery="true")
+    unheard, _ = subscribed(topic, RawMessageDelivery="true")
+    enveloped, _ = subscribed(topic)
+    attribute = {"a": {"DataType": "String", "StringValue": text}}
+
+    sns.publish(TopicArn=topic, Message=text)
+    sns.publish(TopicArn=topic, Message="m", MessageAttributes=attribute)
+
+    for url in (dead, enveloped):
+        bodies = [json.loads(message["Body"]) for message in messages(url, 2)]
+        assert {body["Message"] for body in bodies} == {text, "m"}
+        assert [body["MessageAttributes"] for body in bodies if body["Message"] == "m"] == [
+            {"a": {"Type": "String", "Value": text}}
+        ]
+    for url in (raw, unheard):
+        messages(url, 0)
+
+
+def test_a_queue_gets_no_empty_message(sns, topic, subscribed, messages):
+    url, _ = subscribed(topic, RawMessageDelivery="true")
+    sns.publish(TopicArn=topic, MessageStructure="json", Message=json.dumps({"default": "x", "sqs": ""}))
+    messages(url, 0)
+
+
+def test_a_queue_of_the_same_name_takes_the_place_of_a_deleted_one(make_server):
+    server = make_server()
+    sns, sqs = sdk_client(server, service="sns"), sdk_client(server)
+    topic = sns.create_topic(Name="t")["TopicArn"]
+    create = {"QueueName": "q", "Attributes": {"ReceiveMessageWaitTimeSeconds": "0"}}
+    url = sqs.create_queue(**create)["QueueUrl"]
+    request = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": QUEUE + "q"}
+    subscription = sns.subscribe(**request, Attributes={"RawMessageDelivery": "true"})["SubscriptionArn"]
+
+    sqs.delete_queue(QueueUrl=url)
+    sns.publish(TopicArn=topic, Message="lost")
+    sqs.create_queue(**create)
+    sns.publish(TopicArn=topic, Message="first")
+    server.restart()
+    sns.publish(TopicArn=topic, Message="second")
+
+    found = []
+    while answer := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+        found += [message["Body"] for message in answer]
+    assert sorted(found) == ["first", "second"]
+    assert sns.subscribe(**request)["SubscriptionArn"] == subscription
 
 
 def test_a_message_that_the_queue_does_not_take(sns, topic, subscribed, queue, arn, messages):

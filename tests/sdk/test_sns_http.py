@@ -6,12 +6,15 @@ import json
 import queue as queues
 import subprocess
 import threading
+import urllib.error
 import urllib.request
 
 import pytest
 from botocore.exceptions import ClientError
 
+from support.prometheus import of, scrape
 from support.sdk import sdk_client
+from support.waiting import eventually
 
 
 class Receiver:
@@ -263,6 +266,107 @@ def test_delivery_policies_are_checked_and_shown(sns, topic, subscribed):
         set_topics({"http": {"defaultHealthyRetryPolicy": {"numRetries": 101}}})
 
 
+def test_a_pending_endpoint_may_confirm_by_any_of_its_confirmations(sns, topic, receiver):
+    request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url}
+    first, second = [sns.subscribe(**request) and json.loads(receiver.next()[2]) for _ in range(2)]
+    assert first["MessageId"] != second["MessageId"]
+
+    confirmed = {
+        sns.confirm_subscription(TopicArn=topic, Token=confirmation["Token"])["SubscriptionArn"]
+        for confirmation in [first, second]
+    }
+    assert len(confirmed) == 1
+    assert sns.get_topic_attributes(TopicArn=topic)["Attributes"]["SubscriptionsConfirmed"] == "1"
+
+
+def test_tokens_are_good_for_two_days(make_server, receiver):
+    server = make_server(test=True)
+    sns = sdk_client(server, service="sns")
+    topic = sns.create_topic(Name="t")["TopicArn"]
+    request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url}
+
+    def confirmation():
+        sns.subscribe(**request)
+        return json.loads(receiver.next()[2])["Token"]
+
+    first = confirmation()
+    server.advance(2 * 24 * 3600 + 1)
+    with pytest.raises(ClientError, match="Invalid token"):
+        sns.confirm_subscription(TopicArn=topic, Token=first)
+    second = confirmation()
+    assert second != first
+    server.advance(24 * 3600)
+    sns.confirm_subscription(TopicArn=topic, Token=second)
+
+
+def test_a_signed_confirmation_forbids_the_link_that_unsubscribes(sns, topic, receiver):
+    request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url}
+    arn = sns.subscribe(**request, ReturnSubscriptionArn=True)["SubscriptionArn"]
+    confirmation = json.loads(receiver.next()[2])
+    link = confirmation["SubscribeURL"]
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(link + "&AuthenticateOnUnsubscribe=true")
+    with urllib.request.urlopen(link) as confirmed:
+        assert confirmed.status == 200
+    # The link has confirmed it; whoever can sign may still forbid links.
+    token = {"TopicArn": topic, "Token": confirmation["Token"]}
+    assert sns.confirm_subscription(**token, AuthenticateOnUnsubscribe="true")["SubscriptionArn"] == arn
+    attributes = sns.get_subscription_attributes(SubscriptionArn=arn)["Attributes"]
+    assert attributes["ConfirmationWasAuthenticated"] == "true"
+
+    sns.publish(TopicArn=topic, Message="m")
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(json.loads(receiver.next()[2])["UnsubscribeURL"])
+    sns.confirm_subscription(**token)
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(link.replace("ConfirmSubscription", "Unsubscribe") + f"&SubscriptionArn={arn}")
+    sns.unsubscribe(SubscriptionArn=arn)
+
+
+def test_a_dead_letter_has_what_queues_take(sns, sqs, queue, arn, topic, receiver, subscribed):
+    dead_letters = queue()
+    policy = json.dumps({"deadLetterTargetArn": arn(dead_letters)})
+    subscribed(RawMessageDelivery="true", RedrivePolicy=policy)
+    for text in ["\0", "m"]:
+        receiver.answers.put(404)
+        sns.publish(TopicArn=topic, Message=text)
+        assert receiver.next()[2] == text
+    found = sqs.receive_message(QueueUrl=dead_letters, WaitTimeSeconds=20, MaxNumberOfMessages=10)["Messages"]
+    assert [message["Body"] for message in found] == ["m"]
+
+
+def test_a_post_that_a_crash_cut_off_is_made_again_soon(make_server):
+    came, may_answer = queues.Queue(), threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            came.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            if self.headers["x-amz-sns-message-type"] == "Notification":
+                may_answer.wait(60)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as endpoint:
+        threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+        server = make_server()
+        sns = sdk_client(server, service="sns")
+        topic = sns.create_topic(Name="t")["TopicArn"]
+        url = f"http://127.0.0.1:{endpoint.server_address[1]}/"
+        sns.subscribe(TopicArn=topic, Protocol="http", Endpoint=url)
+        sns.confirm_subscription(TopicArn=topic, Token=came.get(timeout=30)["Token"])
+        sns.publish(TopicArn=topic, Message="m")
+        assert came.get(timeout=30)["Message"] == "m"
+        server.kill()
+        server.start()
+        # The endpoint's 15 seconds, and a few more.
+        assert came.get(timeout=25)["Message"] == "m"
+        may_answer.set()
+        endpoint.shutdown()
+
+
 def test_deliveries_and_key_survive_kill(make_server, receiver, verified):
     server = make_server()
     sns = sdk_client(server, service="sns")
@@ -281,3 +385,79 @@ def test_deliveries_and_key_survive_kill(make_server, receiver, verified):
     server.start()
     assert receiver.next()[2] == first
     verified(json.loads(first))
+
+
+def test_deliveries_are_counted_and_an_outage_is_logged_once(make_server, receiver):
+    server = make_server()
+    sns, sqs, cloudwatch = (sdk_client(server, service=name) for name in ["sns", "sqs", "cloudwatch"])
+    topic = sns.create_topic(Name="t")["TopicArn"]
+    sqs.create_queue(QueueName="lost")
+    attributes = {
+        "DeliveryPolicy": json.dumps({"healthyRetryPolicy": {"numRetries": 0}}),
+        "RedrivePolicy": json.dumps({"deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:lost"}),
+    }
+    request = {"TopicArn": topic, "Protocol": "http", "Endpoint": receiver.url, "Attributes": attributes}
+    subscription = sns.subscribe(**request, ReturnSubscriptionArn=True)["SubscriptionArn"]
+    sns.confirm_subscription(TopicArn=topic, Token=json.loads(receiver.next()[2])["Token"])
+
+    def settled(figure, count):
+        is_settled = lambda: of(scrape(server), figure) == count  # noqa: E731
+        eventually(is_settled, f"{figure} is {count}")
+
+    for count in [1, 2, 3]:
+        receiver.answers.put(503)
+        sns.publish(TopicArn=topic, Message="m")
+        settled("millrace_push_failed_total", count)
+    of_endpoint = {"subscription": subscription}
+    series = scrape(server)
+    assert of(series, "millrace_push_failing_endpoints") == of(series, "millrace_push_endpoints") == 1
+    sns.publish(TopicArn=topic, Message="m")
+    settled("millrace_push_delivered_total", 2)
+    eventually(lambda: of(scrape(server), "millrace_push_waiting") == 0, "nothing waits")
+
+    series = scrape(server)
+    for figure, count in [("attempts", 5), ("delivered", 2), ("retried", 0), ("failed", 3), ("redriven", 3)]:
+        assert of(series, f"millrace_push_{figure}_total") == count, figure
+        assert of(series, f"millrace_push_endpoint_{figure}_total", **of_endpoint) == count, figure
+    assert of(series, "millrace_push_failing_endpoints") == of(series, "millrace_push_in_flight") == 0
+    assert of(series, "millrace_push_endpoint_waiting", **of_endpoint) == 0
+    # The confirmation is no notification.
+    assert (of(series, "millrace_sns_delivered_total"), of(series, "millrace_sns_failed_total")) == (1, 3)
+
+    def total(metric):
+        now = server.now()
+        asked = {"StartTime": now - 3600, "EndTime": now + 60, "Period": 60, "Statistics": ["Sum"]}
+        asked |= {"Namespace": "AWS/SNS", "Dimensions": [{"Name": "TopicName", "Value": "t"}]}
+        points = cloudwatch.get_metric_statistics(MetricName=metric, **asked)["Datapoints"]
+        return sum(point["Sum"] for point in points)
+
+    assert total("NumberOfMessagesPublished") == 4
+    assert total("NumberOfNotificationsDelivered") == 1
+    assert total("NumberOfNotificationsFailed") == total("NumberOfNotificationsRedrivenToDlq") == 3
+    log = server.log.read_text()
+    (given_up,) = [line for line in log.splitlines() if "a delivery is given up" in line]
+    assert " WARN " in given_up and subscription in given_up and "status 503" in given_up
+    (again,) = [line for line in log.splitlines() if "takes deliveries again" in line]
+    assert "given_up=3" in again
+    assert "deliveries to an endpoint fail" not in log, "nothing was retried"
+
+
+def test_an_ended_subscription_is_forgotten_once_no_token_revives_it(make_server, receiver):
+    server = make_server()
+    sns = sdk_client(server, service="sns")
+    topic = sns.create_topic(Name="t")["TopicArn"]
+    sns.subscribe(TopicArn=topic, Protocol="http", Endpoint=receiver.url)
+    with urllib.request.urlopen(json.loads(receiver.next()[2])["SubscribeURL"]):
+        pass
+    sns.publish(TopicArn=topic, Message="m")
+    with urllib.request.urlopen(json.loads(receiver.next()[2])["UnsubscribeURL"]):
+        pass
+
+    def kept_after(seconds):
+        """Subscriptions that are kept, once another request has looked for outdated ones."""
+        server.advance(seconds)
+        sns.unsubscribe(SubscriptionArn=topic + ":00000000-0000-4000-8000-000000000000")
+        return of(scrape(server), "millrace_sns_subscriptions")
+
+    assert kept_after(47 * 3600) == 1
+    assert kept_after(2 * 3600) == 0

@@ -1,8 +1,11 @@
 """`--peer ironmq`: reserve, touch, release, delete."""
 
+import contextlib
+
 import pytest
 
 from bench.ironmq import PROJECT, TOKEN, FakeIronMq
+from support.ironmq import Iron as MillraceIron, Queue
 from support.waiting import eventually
 from worker.rig import lines
 
@@ -102,6 +105,37 @@ def test_rejected_message_moves_to_another_queue(iron, work):
 
     assert iron.queues["jobs"] == {}
     assert [message["body"] for message in iron.queues["dead"].values()] == ["a"]
+
+
+@pytest.fixture
+def served(server, new_name):
+    """A queue of IronMQ's interface as Millrace serves it."""
+    with contextlib.closing(MillraceIron(server.endpoint, PROJECT)) as project:
+        yield Queue(project, new_name())
+
+
+@pytest.mark.parametrize("peer", ["ironmq", "ironmq-v1"])
+def test_queues_of_millrace_are_worked_off(served, work, tmp_path, peer):
+    bodies = [f"m{n}" for n in range(150)]
+    served.post(*bodies)
+    flags = ["--peer", peer, "--exec", 'echo "$(cat) $MILLRACE_RECEIVE_COUNT" >> runs', "--max-messages", "150"]
+
+    assert work(served.name, *flags, env=ACCESS).wait() == 0
+
+    assert sorted(lines(tmp_path / "runs")) == sorted(f"{body} 1" for body in bodies)
+    assert served.size() == 0
+
+
+@pytest.mark.parametrize("peer", ["ironmq", "ironmq-v1"])
+def test_a_failed_message_of_millrace_comes_again(served, work, tmp_path, peer):
+    served.post("a")
+    command = 'echo $MILLRACE_RECEIVE_COUNT >> runs; [ $MILLRACE_RECEIVE_COUNT = 3 ]'
+    flags = ["--peer", peer, "--exec", command, "--backoff", "0,1s", "--max-messages", "3"]
+
+    assert work(served.name, *flags, env=ACCESS).wait() == 0
+
+    assert lines(tmp_path / "runs") == ["1", "2", "3"]
+    assert served.size() == 0
 
 
 def test_project_and_token_are_needed(iron, work):

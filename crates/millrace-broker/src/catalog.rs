@@ -111,15 +111,15 @@ impl Catalog {
         (maps.named().cloned().collect(), maps.totals_of_deleted)
     }
 
-    /// Up to `limit` queues of an account and region whose names begin with `prefix`, in order of
-    /// name, after the one named `after`.
+    /// Up to `limit` queues of an account and region whose names begin with `prefix` and are wanted,
+    /// in order of name, after the one named `after`.
     pub fn list_queues(
         &self,
-        region: &str,
-        account: &str,
+        (region, account): (&str, &str),
         prefix: &str,
         after: Option<&str>,
         limit: usize,
+        is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<Arc<SharedQueue>> {
         let from = match after {
             Some(after) if after >= prefix => {
@@ -131,6 +131,7 @@ impl Catalog {
         let matching = maps.by_key.range((from, Bound::Unbounded)).take_while(|(key, _)| {
             key.region == region && key.account == account && key.name.starts_with(prefix)
         });
+        let matching = matching.filter(|(key, _)| is_wanted(&key.name));
         matching.take(limit).map(|(_, queue)| queue.clone()).collect()
     }
 

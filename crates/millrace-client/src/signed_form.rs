@@ -31,6 +31,14 @@ impl FormSigner {
         FormSigner { scope, region, credentials, keys: Arc::default() }
     }
 
+    pub(crate) fn region(&self) -> &str {
+        &self.region
+    }
+
+    pub(crate) fn access_key(&self) -> Option<&str> {
+        self.credentials.as_ref().map(|keys| keys.access_key.as_str())
+    }
+
     pub(crate) fn head(
         &self,
         authority: &str,

@@ -70,7 +70,7 @@ export function subscriptionPanel(topic, changed) {
     ]);
   };
   table.frame.hidden = true;
-  const element = panel("Subscriptions", { end: [h("span", { class: "quiet" }, "Counts are of queues, since the server's start"), ...buttons] }, errors, table.frame, empty, paging);
+  const element = panel("Subscriptions", { end: [h("span", { class: "quiet" }, "Counts are since the server's start"), ...buttons] }, errors, table.frame, empty, paging);
   return { element, load };
 }
 

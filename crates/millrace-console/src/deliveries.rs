@@ -15,8 +15,8 @@ struct Asked {
     subscriptions: Vec<String>,
 }
 
-/// For each subscription `{"delivered", "failed"}` since the start; null if that is not counted, or
-/// the topic is of an account that `is_visible` refuses.
+/// For each subscription `{"delivered", "failed"}` since the start; null if there is none, or the
+/// topic is of an account that `is_visible` refuses.
 pub(crate) fn counts(
     services: &Services,
     body: &[u8],

@@ -34,6 +34,11 @@ impl Entity {
         Entity::new(scope, "AWS/SQS", vec![("QueueName".to_owned(), key.name.clone())])
     }
 
+    /// A topic: name space `AWS/SNS`, dimension `TopicName`.
+    pub fn of_topic(scope: Scope, name: &str) -> Entity {
+        Entity::new(scope, "AWS/SNS", vec![("TopicName".to_owned(), name.to_owned())])
+    }
+
     /// Name and value, in ascending order of name.
     pub fn dimensions(&self) -> &[(String, String)] {
         &self.dimensions

@@ -10,14 +10,14 @@ use tokio::time::Instant;
 use crate::endpoint::{AfterFailure, Attempted, Cause, Endpoint, Failure, Request, Verdict};
 use crate::figures::{EndpointCounters, LatestError};
 use crate::lanes::{Lane, Place};
+use crate::outage::Recovery;
 use crate::push::Shared;
 
-/// A received message is hidden for the endpoint's time-out and this long. After a crash it comes
-/// back by then.
-const HOLD_BEYOND_TIMEOUT_S: u32 = 45;
-/// While an attempt waits for its place, the message is hidden again this often: what is left of
-/// the hold is always more than the time-out.
-const HOLD_EVERY: Duration = Duration::from_secs(20);
+/// A received message is hidden for the endpoint's time-out and this long, in which the outcome is
+/// written. After a crash it comes back by then.
+const HOLD_BEYOND_TIMEOUT_S: u32 = 5;
+/// An attempt that has waited for its place for longer hides its message again before it begins.
+const HOLD_IS_FRESH: Duration = Duration::from_secs(1);
 /// Of a failed message whose new place takes nothing now.
 const LATER: Duration = Duration::from_secs(30);
 /// Below the 12 hours after its receive for which a message may be hidden.
@@ -114,14 +114,21 @@ impl Attempt {
         }
     }
 
-    /// Waits for a place, and keeps the message hidden meanwhile.
+    /// Waits for a place, and keeps the message hidden meanwhile. Then what is left of the hold is
+    /// more than the time-out.
     async fn place(&self, lane: Lane) -> Option<Place> {
         let mut place = std::pin::pin!(self.shared.lanes.place(lane));
+        let hold = Duration::from_secs(u64::from(hold_s(self.endpoint.timeout())));
+        let mut held = Instant::now();
         loop {
-            if let Ok(place) = tokio::time::timeout(HOLD_EVERY, place.as_mut()).await {
+            let granted = tokio::time::timeout(hold / 2, place.as_mut()).await;
+            if granted.is_err() || held.elapsed() > HOLD_IS_FRESH {
+                held = Instant::now();
+                self.hide(hold).await;
+            }
+            if let Ok(place) = granted {
                 return place;
             }
-            self.hide(Duration::from_secs(u64::from(hold_s(self.endpoint.timeout())))).await;
         }
     }
 
@@ -175,8 +182,11 @@ impl Attempt {
         };
         match (verdict, retry_after) {
             (Verdict::Delivered, _) => {
-                if !self.is_local {
-                    self.counters.delivered();
+                if !self.is_local
+                    && let Some(Recovery { given_up }) = self.counters.delivered()
+                {
+                    let endpoint = self.endpoint.name();
+                    tracing::info!(endpoint, given_up, "an endpoint takes deliveries again");
                 }
                 self.endpoint.delivered(&self.message);
                 self.is_settled = true;
@@ -188,8 +198,9 @@ impl Attempt {
             }
             (Verdict::Retry, Some(delay)) => {
                 tracing::debug!(queue = %self.queue.key(), attempts, error = text, "retry");
-                if !self.is_local {
-                    self.counters.retried(error(text));
+                if !self.is_local && self.counters.retried(error(text.clone())) {
+                    let endpoint = self.endpoint.name();
+                    tracing::warn!(endpoint, error = text, "deliveries to an endpoint fail");
                 }
                 self.is_settled = true;
                 self.hide(delay).await;
@@ -210,12 +221,20 @@ impl Attempt {
         self.is_settled = true;
         let Failure { attempts, text, .. } = failure;
         tracing::debug!(queue = %self.queue.key(), attempts, error = text, ?after, "failed");
+        let now = self.shared.shards.now();
+        let is_mentioned = match after {
+            AfterFailure::Later => self.counters.put_off(now),
+            AfterFailure::Redriven | AfterFailure::Dropped => {
+                self.counters.given_up(after == AfterFailure::Redriven, now)
+            }
+        };
+        if is_mentioned {
+            let endpoint = self.endpoint.name();
+            tracing::warn!(endpoint, attempts, error = text, ?after, "a delivery is given up");
+        }
         match after {
             AfterFailure::Later => self.hide(LATER).await,
-            AfterFailure::Redriven | AfterFailure::Dropped => {
-                self.counters.given_up(after == AfterFailure::Redriven);
-                self.delete().await;
-            }
+            AfterFailure::Redriven | AfterFailure::Dropped => self.delete().await,
         }
     }
 

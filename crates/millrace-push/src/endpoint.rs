@@ -30,6 +30,9 @@ pub trait Deliveries: Send + Sync {
 /// The endpoint of a hidden queue. Its methods are called on the thread of all deliveries, and must
 /// not block it.
 pub trait Endpoint: Send + Sync {
+    /// The name of the endpoint in the log, such as the ARN of a subscription.
+    fn name(&self) -> &str;
+
     /// The request that delivers a message; its body is that of the message. Called for each
     /// attempt, so that the next may go elsewhere.
     ///

@@ -1,9 +1,11 @@
 //! Counts of deliveries: of all together, and of each endpoint.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_core::Timestamp;
+
+use crate::outage::{Outage, Recovery};
 
 /// Counts since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,8 +57,14 @@ pub(crate) struct Counters {
 pub(crate) struct EndpointCounters {
     own: Counters,
     all: Arc<Counters>,
-    /// A lock because pages read it; held to copy or replace it.
-    latest_error: Mutex<Option<LatestError>>,
+    /// A lock because pages read it; held to copy or change it.
+    health: Mutex<Health>,
+}
+
+#[derive(Debug, Default)]
+struct Health {
+    latest_error: Option<LatestError>,
+    outage: Outage,
 }
 
 /// An attempt, counted as under way until it is dropped.
@@ -82,7 +90,7 @@ impl EndpointCounters {
     }
 
     pub(crate) fn figures(&self) -> EndpointFigures {
-        let latest_error = self.latest_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let latest_error = self.health().latest_error.clone();
         EndpointFigures { counts: self.own.figures(), latest_error }
     }
 
@@ -92,30 +100,44 @@ impl EndpointCounters {
         UnderWay(self)
     }
 
-    pub(crate) fn delivered(&self) {
+    /// Returns what the log is to mention, if the endpoint failed before.
+    pub(crate) fn delivered(&self) -> Option<Recovery> {
         self.count(|counters| &counters.delivered);
-        self.set_error(None);
+        let mut health = self.health();
+        health.latest_error = None;
+        health.outage.ended()
     }
 
-    pub(crate) fn retried(&self, error: LatestError) {
+    /// Returns true if the log is to mention it.
+    pub(crate) fn retried(&self, error: LatestError) -> bool {
         self.count(|counters| &counters.retried);
-        self.set_error(Some(error));
+        let mut health = self.health();
+        let is_due = health.outage.failed(error.at);
+        health.latest_error = Some(error);
+        is_due
     }
 
     pub(crate) fn failed(&self, error: LatestError) {
-        self.set_error(Some(error));
+        self.health().latest_error = Some(error);
     }
 
-    /// A failed delivery has left its hidden queue.
-    pub(crate) fn given_up(&self, is_redriven: bool) {
+    /// A failed delivery has left its hidden queue. Returns true if the log is to mention it.
+    pub(crate) fn given_up(&self, is_redriven: bool, now: Timestamp) -> bool {
         self.count(|counters| &counters.failed);
         if is_redriven {
             self.count(|counters| &counters.redriven);
         }
+        self.health().outage.gave_up(now)
     }
 
-    fn set_error(&self, error: Option<LatestError>) {
-        *self.latest_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    /// A failed delivery stays in its hidden queue for now. Returns true if the log is to mention
+    /// it.
+    pub(crate) fn put_off(&self, now: Timestamp) -> bool {
+        self.health().outage.failed(now)
+    }
+
+    fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, counter: impl Fn(&Counters) -> &AtomicU64) {
@@ -147,17 +169,17 @@ mod tests {
         let under_way = one.attempt();
         assert_eq!((all.figures().under_way, other.figures().counts.under_way), (1, 0));
         drop(under_way);
-        one.retried(error.clone());
+        assert!(one.retried(error.clone()) && !one.retried(error.clone()), "mentioned once");
         other.failed(error.clone());
-        other.given_up(true);
+        assert!(other.given_up(true, error.at));
         assert_eq!(one.figures().latest_error, Some(error));
-        one.delivered();
+        assert_eq!(one.delivered(), Some(Recovery { given_up: 0 }));
 
         assert_eq!(one.figures().latest_error, None);
         let counted = PushFigures {
             attempts: 1,
             delivered: 1,
-            retried: 1,
+            retried: 2,
             failed: 1,
             redriven: 1,
             under_way: 0,

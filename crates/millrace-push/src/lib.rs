@@ -24,6 +24,7 @@ mod endpoint;
 mod figures;
 mod lanes;
 pub mod network;
+mod outage;
 mod push;
 pub mod retry;
 pub mod signature;

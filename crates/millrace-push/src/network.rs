@@ -1,19 +1,19 @@
-//! Which addresses outbound calls may reach. Pure.
+//! Which addresses outbound calls may reach. Pure, but for the question which are this machine's.
 //!
 //! A subscriber names a URL, and this server calls it: without a rule, anybody who may subscribe
 //! could make the server call what only the server can reach. The rule is applied to the address
 //! that is dialled, after names are looked up.
 
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// Which addresses may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkPolicy {
     private: Private,
     /// Private networks that may be called even if others may not.
-    allowed: Vec<Network>,
+    allowed: Vec<IpNet>,
 }
 
 /// Rule for loopback and private addresses.
@@ -25,19 +25,21 @@ pub enum Private {
 
 impl NetworkPolicy {
     /// `allowed` is what may be called beside public addresses if `private` is refused.
-    pub fn new(private: Private, allowed: Vec<Network>) -> NetworkPolicy {
+    pub fn new(private: Private, allowed: Vec<IpNet>) -> NetworkPolicy {
         NetworkPolicy { private, allowed }
     }
 
-    /// Returns true if the address may be called.
-    pub fn allows(&self, address: IpAddr) -> bool {
+    /// Returns true if the address may be called. `is_own` knows the addresses of this machine, which
+    /// are private even where others can reach them: what answers there may trust this machine.
+    pub fn allows(&self, address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> bool {
         let address = embedded(address);
+        let is_allowed = || {
+            self.private == Private::Allowed
+                || self.allowed.iter().any(|network| network.contains(&address))
+        };
         match Reach::of(address) {
-            Reach::Public => true,
-            Reach::Private => {
-                self.private == Private::Allowed
-                    || self.allowed.iter().any(|network| network.contains(address))
-            }
+            Reach::Public => is_allowed() || !is_own(address),
+            Reach::Private => is_allowed(),
             Reach::Never => false,
         }
     }
@@ -68,8 +70,8 @@ const METADATA: [IpAddr; 5] = [
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// IANA's registries of special-purpose addresses; those of documentation lead nowhere.
-const NEVER: [Network; 9] = [
+/// IANA's registries of special-purpose addresses: those that no endpoint can have.
+const NEVER: [IpNet; 9] = [
     // "This network"; on Linux, another name of this machine.
     v4([0, 0, 0, 0], 8),
     v4([169, 254, 0, 0], 16),
@@ -85,7 +87,8 @@ const NEVER: [Network; 9] = [
     v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32),
 ];
 
-const PRIVATE: [Network; 11] = [
+/// The same registries: those that networks of their own may use.
+const PRIVATE: [IpNet; 18] = [
     v4([127, 0, 0, 0], 8),
     v4([10, 0, 0, 0], 8),
     v4([172, 16, 0, 0], 12),
@@ -95,6 +98,15 @@ const PRIVATE: [Network; 11] = [
     // Protocol assignments and benchmarks.
     v4([192, 0, 0, 0], 24),
     v4([198, 18, 0, 0], 15),
+    v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48),
+    // Documentation: not routed in public, so a private network may well use it.
+    v4([192, 0, 2, 0], 24),
+    v4([198, 51, 100, 0], 24),
+    v4([203, 0, 113, 0], 24),
+    v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32),
+    v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20),
+    // Segment routing within one domain.
+    v6([0x5f00, 0, 0, 0, 0, 0, 0, 0], 16),
     v6([0, 0, 0, 0, 0, 0, 0, 1], 128),
     v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7),
     // Site-local, deprecated but still used.
@@ -105,7 +117,7 @@ const PRIVATE: [Network; 11] = [
 
 impl Reach {
     fn of(address: IpAddr) -> Reach {
-        let is_in = |networks: &[Network]| networks.iter().any(|it| it.contains(address));
+        let is_in = |networks: &[IpNet]| networks.iter().any(|it| it.contains(&address));
         if METADATA.contains(&address) || is_in(&NEVER) {
             Reach::Never
         } else if is_in(&PRIVATE) {
@@ -133,34 +145,12 @@ fn embedded(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Addresses with a common beginning: `10.1.0.0/16`, or a single one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    /// 0 to 32 or 128.
-    prefix_bits: u8,
+const fn v4([a, b, c, d]: [u8; 4], prefix_bits: u8) -> IpNet {
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix_bits))
 }
 
-const fn v4([a, b, c, d]: [u8; 4], prefix_bits: u8) -> Network {
-    Network { address: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), prefix_bits }
-}
-
-const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], prefix_bits: u8) -> Network {
-    Network { address: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), prefix_bits }
-}
-
-impl Network {
-    /// Returns true if the address is one of the network's.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        // Shifted to the top, so that bits count from the first.
-        let bits = |address| match address {
-            IpAddr::V4(four) => u128::from(u32::from(four)) << 96,
-            IpAddr::V6(six) => u128::from(six),
-        };
-        let differ = bits(self.address) ^ bits(address);
-        self.address.is_ipv4() == address.is_ipv4()
-            && differ.leading_zeros() >= u32::from(self.prefix_bits)
-    }
+const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], prefix_bits: u8) -> IpNet {
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, g, h), prefix_bits))
 }
 
 /// Says why a text is no network.
@@ -168,28 +158,30 @@ impl Network {
 #[error("not a network such as 10.1.0.0/16, or an address")]
 pub struct NetworkError;
 
-impl FromStr for Network {
-    type Err = NetworkError;
-
-    fn from_str(text: &str) -> Result<Network, NetworkError> {
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| NetworkError)?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let prefix_bits = prefix.map_or(Ok(most), str::parse).map_err(|_| NetworkError)?;
-        if prefix_bits > most {
-            return Err(NetworkError);
-        }
-        Ok(Network { address, prefix_bits })
-    }
+/// Reads `10.1.0.0/16`, or a single address.
+///
+/// # Errors
+///
+/// If the text is neither.
+pub fn parse_network(text: &str) -> Result<IpNet, NetworkError> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse::<IpNet>().or_else(|_| address()).map_err(|_| NetworkError)
 }
 
-impl fmt::Display for Network {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.address, self.prefix_bits)
-    }
+/// Returns true if the address is one of this machine's: the system would send to it from itself.
+/// Nothing is sent for that. An address that a router translates to this machine's is not known.
+pub(crate) fn is_own(address: IpAddr) -> bool {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let source = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        // Any port will do.
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    };
+    source().is_ok_and(|source| source.ip() == address)
 }
 
 #[cfg(test)]
@@ -197,7 +189,7 @@ mod tests {
     use super::*;
 
     fn allows(policy: &NetworkPolicy, address: &str) -> bool {
-        policy.allows(address.parse().unwrap())
+        policy.allows(address.parse().unwrap(), |_| false)
     }
 
     #[test]
@@ -233,6 +225,14 @@ mod tests {
             "192.168.1.1",
             "100.64.0.1",
             "198.19.0.1",
+            "192.0.2.1",
+            "198.51.100.255",
+            "203.0.113.7",
+            "::ffff:203.0.113.7",
+            "2001:db8::1",
+            "2001:2::1",
+            "3fff::1",
+            "5f00::1",
             "::1",
             "fc00::1",
             "fd12::1",
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn link_local_and_metadata_addresses_may_never_be_called() {
-        let everything = ["0.0.0.0/0", "::/0"].map(|text| text.parse().unwrap());
+        let everything = ["0.0.0.0/0", "::/0"].map(|text| parse_network(text).unwrap());
         let policy = NetworkPolicy::new(Private::Allowed, everything.to_vec());
         for address in [
             "169.254.169.254",
@@ -282,7 +282,8 @@ mod tests {
 
     #[test]
     fn some_private_networks_may_be_allowed() {
-        let networks = ["10.1.0.0/16", "::1", "192.168.7.9"].map(|text| text.parse().unwrap());
+        let networks =
+            ["10.1.0.0/16", "::1", "192.168.7.9"].map(|text| parse_network(text).unwrap());
         let policy = NetworkPolicy::new(Private::Refused, networks.to_vec());
 
         for address in ["10.1.255.1", "::ffff:10.1.0.1", "::1", "192.168.7.9"] {
@@ -294,14 +295,43 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read_and_written() {
-        for (text, written) in
+    fn addresses_of_this_machine_are_private_even_if_they_are_public() {
+        let own: IpAddr = "1.2.3.4".parse().unwrap();
+        let allows = |private, allowed: &[&str], address: &str| {
+            let allowed = allowed.iter().map(|text| parse_network(text).unwrap()).collect();
+            let policy = NetworkPolicy::new(private, allowed);
+            policy.allows(address.parse().unwrap(), |address| address == own)
+        };
+
+        for address in ["1.2.3.4", "::ffff:1.2.3.4", "64:ff9b::1.2.3.4", "2002:102:304::"] {
+            assert!(!allows(Private::Refused, &[], address), "{address}");
+            assert!(allows(Private::Refused, &["1.2.3.0/24"], address), "{address}");
+            assert!(allows(Private::Allowed, &[], address), "{address}");
+        }
+        assert!(allows(Private::Refused, &[], "1.2.3.5"));
+    }
+
+    #[test]
+    fn the_system_knows_which_addresses_are_its_own() {
+        for (address, is_its_own) in [
+            ("127.0.0.1", true),
+            ("127.7.7.7", false),
+            ("192.0.2.1", false),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(is_own(address.parse().unwrap()), is_its_own, "{address}");
+        }
+    }
+
+    #[test]
+    fn networks_are_read() {
+        for (text, read) in
             [("10.0.0.0/8", "10.0.0.0/8"), ("::1", "::1/128"), ("1.2.3.4/0", "1.2.3.4/0")]
         {
-            assert_eq!(text.parse::<Network>().unwrap().to_string(), written);
+            assert_eq!(parse_network(text).unwrap().to_string(), read);
         }
         for text in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/", "10.0.0.0/-1", "host"] {
-            assert_eq!(text.parse::<Network>(), Err(NetworkError), "{text}");
+            assert_eq!(parse_network(text), Err(NetworkError), "{text}");
         }
     }
 }

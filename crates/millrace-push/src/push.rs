@@ -18,7 +18,7 @@ use crate::drain::Drain;
 use crate::endpoint::Deliveries;
 use crate::figures::{Counters, EndpointCounters, EndpointFigures, PushFigures};
 use crate::lanes::Lanes;
-use crate::network::NetworkPolicy;
+use crate::network::{NetworkPolicy, is_own};
 
 /// Settings of deliveries.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl Push {
         let network = options.network.clone();
         let shared = Arc::new(Shared {
             lanes: Lanes::new(options.connections),
-            address_check: AddressCheck::new(move |address| network.allows(address)),
+            address_check: AddressCheck::new(move |address| network.allows(address, is_own)),
             shards,
             options,
             tls: OnceLock::new(),

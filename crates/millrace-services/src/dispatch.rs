@@ -40,6 +40,10 @@ use crate::welcome;
 /// send any text.
 const LOGGED_CHARS: usize = 64;
 
+/// Of a body with too many parameters, the part that may say which service is meant: too short to
+/// hold as many. SDKs begin with `Action` and `Version`.
+const BEGINNING_BYTES: usize = 32 << 10;
+
 /// What the services may decide.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -136,6 +140,7 @@ impl Services {
             signs_in_queues: options.signs_in_queues,
         }));
         monitor.publish_to(sns.clone());
+        monitor.watch(sns.tallies());
         let inflater = Inflater::new(monitor.store().memory_limits().waiting_bytes);
         // A new service is a line here, and its folder.
         let mut rows = vec![
@@ -157,6 +162,7 @@ impl Services {
             requests: requests.clone(),
             tables: tables.clone().map(TableFigures),
             topics: sns.figures(),
+            endpoints: sns.endpoint_series(options.metrics.top_queues),
             further: figures,
         };
         let telemetry = Telemetry::new(sources, options.metrics.clone(), !auth.is_on());
@@ -228,8 +234,8 @@ impl Services {
         self.sns.scopes()
     }
 
-    /// What became of the messages of a subscription to a topic since the start. `None` if that is
-    /// not counted, or there is no such subscription.
+    /// What became of the messages of a subscription to a topic since the start. `None` if there is
+    /// no such subscription.
     pub fn deliveries(&self, subscription_arn: &str) -> Option<DeliveryCounts> {
         self.sns.deliveries(subscription_arn)
     }
@@ -318,7 +324,7 @@ impl Services {
         let meant = &Request { body: inflated.as_deref().unwrap_or(request.body), ..*request };
         let mut target = match detect(meant, self.table.recognised()) {
             Ok(target) => target,
-            Err(error) => return error.response(Sqs::METADATA, Protocol::Query, request_id),
+            Err(error) => return self.unreadable(meant, &error, request_id),
         };
         if let Some(response) = self.without_action(request, &target, request_id) {
             return response;
@@ -420,6 +426,18 @@ impl Services {
 
     fn inflated(&self, request: &Request<'_>) -> Result<Option<Inflated<'_>>, ApiError> {
         self.inflater.inflated(request, || self.auth.signing_account(request))
+    }
+
+    /// The answer if there are too many parameters, in the form of the service that the first of them
+    /// are for.
+    fn unreadable(&self, request: &Request<'_>, error: &ApiError, request_id: &str) -> Response {
+        let body = request.body.get(..BEGINNING_BYTES).unwrap_or(request.body);
+        let (service, protocol) =
+            match detect(&Request { body, ..*request }, self.table.recognised()) {
+                Ok(target) => (target.service, target.protocol),
+                Err(_) => (Sqs::METADATA, Protocol::Query),
+            };
+        error.response(service, protocol, request_id)
     }
 
     /// The answer if a body cannot be inflated. Only SDKs of CloudWatch compress.

@@ -39,14 +39,16 @@ struct NotificationAttribute {
     value: String,
 }
 
-impl Layer for SnsEnvelope {
-    async fn prepare(
-        &self,
-        message: Message,
-    ) -> Result<ControlFlow<Outcome, Message>, HandlerError> {
+impl SnsEnvelope {
+    /// The message as it was published; what is no notification stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// If a binary attribute is no Base64.
+    pub fn open(self, message: Message) -> Result<Message, HandlerError> {
         let notification = match serde_json::from_str::<Notification>(message.body()) {
             Ok(notification) if notification.r#type == "Notification" => notification,
-            Ok(_) | Err(_) => return Ok(ControlFlow::Continue(message)),
+            Ok(_) | Err(_) => return Ok(message),
         };
         let mut attributes = Vec::with_capacity(notification.message_attributes.len() + 2);
         for (name, attribute) in notification.message_attributes {
@@ -59,8 +61,16 @@ impl Layer for SnsEnvelope {
                 attributes.push(MessageAttribute::string(name, value));
             }
         }
-        let message = message.with_body(notification.message).with_attributes(attributes);
-        Ok(ControlFlow::Continue(message))
+        Ok(message.with_body(notification.message).with_attributes(attributes))
+    }
+}
+
+impl Layer for SnsEnvelope {
+    async fn prepare(
+        &self,
+        message: Message,
+    ) -> Result<ControlFlow<Outcome, Message>, HandlerError> {
+        self.open(message).map(ControlFlow::Continue)
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     assemble::{self, Surroundings},
     cli::Flags,
-    config::{Config, DeclaredQueue, LogFormat, UsageError, undeclared_targets},
+    config::{Config, DeclaredQueue, LogFormat, UsageError, undeclared_queues, undeclared_targets},
     console, copy, credentials,
     end_signals::EndSignals,
     figures::ServerFigures,
@@ -108,7 +108,9 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
 pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
     config.durability = Durability::Memory;
     let assumed = undeclared_targets(&config.queues, &config.region, &config.account);
-    let assumptions: Vec<String> = assumed.iter().map(assumption).collect();
+    let mut assumptions: Vec<String> = assumed.iter().map(assumption).collect();
+    let Config { topics, queues, region, account, .. } = &config;
+    assumptions.extend(undeclared_queues(topics, queues, region, account));
     config.queues.splice(0..0, assumed);
     if let Some(tls) = &config.tls {
         tls.check()?;

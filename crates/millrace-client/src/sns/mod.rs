@@ -50,6 +50,18 @@ impl SnsClient {
         })
     }
 
+    /// The region that requests are for.
+    #[must_use]
+    pub fn region(&self) -> &str {
+        self.signer.region()
+    }
+
+    /// The key that requests are signed with.
+    #[must_use]
+    pub fn access_key(&self) -> Option<&str> {
+        self.signer.access_key()
+    }
+
     /// Calls an action; parameters as the Query protocol has them, such as `Tags.member.1.Key`.
     ///
     /// Cancel safety: the server may still do what was asked.

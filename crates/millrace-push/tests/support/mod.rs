@@ -146,6 +146,10 @@ impl Target {
 }
 
 impl Endpoint for Target {
+    fn name(&self) -> &str {
+        "target"
+    }
+
     fn request(&self, _message: &Incoming) -> Result<Request, String> {
         let headers = vec![("x-test", "1".to_owned())];
         Ok(Request { url: self.url.clone(), headers, other_headers: Vec::new() })

@@ -46,14 +46,9 @@ impl Admin {
         let Listing { prefix, after } = parse(body)?;
         let limit = *limits::LIST_RESULTS.end() as usize;
         let Caller { principal, region, .. } = caller;
-        let account = &principal.account;
-        let found = self.shards.catalog().list_queues(
-            region,
-            account,
-            &prefix,
-            after.as_deref(),
-            limit + 1,
-        );
+        let (owner, after) = ((&**region, &*principal.account), after.as_deref());
+        let catalog = self.shards.catalog();
+        let found = catalog.list_queues(owner, &prefix, after, limit + 1, |_| true);
         let now = self.shards.now();
         let mut shown = Vec::with_capacity(found.len().min(limit));
         for (index, queue) in found.iter().take(limit).enumerate() {

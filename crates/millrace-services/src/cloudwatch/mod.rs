@@ -1,8 +1,8 @@
 //! Amazon CloudWatch, as far as it is about metrics and alarms.
 //!
 //! [`error`] assigns all codes, [`check`] holds rules that several actions share. What may wait for
-//! the disk runs on the threads of [`monitor`], in the order that [`jobs`] says; [`queues`] is where
-//! the metrics of queues come from; [`book`] keeps alarms, [`rounds`] has them evaluated,
+//! the disk runs on the threads of [`monitor`], in the order that [`jobs`] says; [`queues`]
+//! and [`topics`] are where the metrics of queues and topics come from; [`book`] keeps alarms, [`rounds`] has them evaluated,
 //! [`evaluate`] judges them, [`act`] does what they are to do.
 
 mod act;
@@ -14,6 +14,7 @@ mod evaluate;
 mod get_data;
 mod history;
 mod jobs;
+mod measured;
 mod minutes;
 mod monitor;
 mod notification;
@@ -21,8 +22,10 @@ mod page;
 mod put_alarm;
 mod put_data;
 mod queues;
+mod resume;
 mod rounds;
 mod shown_alarm;
+mod topics;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -26,9 +26,12 @@ use super::alarms::{SharedBook, lock};
 use super::book::AlarmBook;
 use super::error;
 use super::jobs::{JOB_BYTES, Jobs};
+use super::measured::Measured;
 use super::queues::QueueMetrics;
 use super::rounds::Rounds;
+use super::topics::TopicMetrics;
 use super::writer::Writer;
+use crate::sns::TopicTallies;
 
 /// Threads that answer clients: while the jobs of one account keep one busy, others have another.
 const READERS: usize = 2;
@@ -99,6 +102,7 @@ struct Threads {
 pub(super) struct Shared {
     pub store: Arc<MetricStore>,
     pub queues: Arc<QueueMetrics>,
+    pub topics: Arc<TopicMetrics>,
     pub actions: Actions,
     pub reads: Arc<Jobs<Read>>,
     pub rounds: Rounds,
@@ -110,6 +114,11 @@ impl Monitor {
         let _ = self.shared.actions.topics.set(topics);
     }
 
+    /// Gathers the metrics of these topics, too. The first call counts.
+    pub(crate) fn watch(&self, topics: TopicTallies) {
+        self.shared.topics.watch(topics);
+    }
+
     /// Starts the threads, which gather the metrics of the broker's queues into `store` and
     /// evaluate the alarms that the broker keeps.
     pub fn start(
@@ -117,14 +126,16 @@ impl Monitor {
         store: Arc<MetricStore>,
         queue_access: QueueAccess,
     ) -> std::io::Result<Monitor> {
-        let queues = QueueMetrics::new(shards.clone());
-        store.set_source(queues.clone(), shards.now());
+        let (queues, topics) = (QueueMetrics::new(shards.clone()), Arc::<TopicMetrics>::default());
+        let measured = Measured { queues: queues.clone(), topics: topics.clone() };
+        store.set_source(Arc::new(measured), shards.now());
         let waiting_bytes = store.memory_limits().waiting_bytes;
         let home = shards.home().map_err(std::io::Error::other)?;
         let book: SharedBook = Arc::new(Mutex::new(AlarmBook::open(home)));
         let shared = Arc::new(Shared {
             store,
             queues,
+            topics,
             actions: Actions { shards, book, queue_access, topics: Arc::default() },
             reads: Arc::new(Jobs::new(waiting_bytes)),
             rounds: Rounds::default(),
@@ -317,6 +328,7 @@ impl Monitor {
         let cleared = self.run_durably(OWN, move || {
             lock(&shared.actions.book).clear().map_err(error::of_alarm)?;
             shared.queues.forget();
+            shared.topics.forget();
             shared.store.clear(shared.now()).map_err(|error| error::of_store(&error))?;
             Ok(lock(&shared.actions.book).latest())
         });

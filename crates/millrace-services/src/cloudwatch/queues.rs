@@ -5,17 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_broker::{Fairness, Kind, QueueFigures, QueueTotals, Shards, SharedQueue};
 use millrace_core::{QueueId, Timestamp};
-use millrace_metrics::{
-    BASE_PERIOD_S, Entity, MetricStore, Periods, Point, Sample, SeriesQuery, Source, StoreError,
-    Summary, Unit, Value,
-};
+use millrace_metrics::{Entity, MetricStore, Sample, Source, Summary, Unit, Value};
 
-/// CloudWatch: a queue has metrics up to six hours after it was last active.
-const ACTIVE_S: u64 = 6 * 3_600;
-/// Where the metrics before a restart are looked for first.
-const SHORT_RESTART_S: u64 = 300;
-/// Queues whose metrics before a restart are read together.
-const QUEUES_PER_READ: usize = 1_000;
+use super::resume::{ACTIVE_S, Begun, still_active};
 
 /// Reads the figures of all queues once a minute, and those of one when asked.
 pub(super) struct QueueMetrics {
@@ -41,12 +33,9 @@ struct Seen {
     /// At the close before that.
     earlier: QueueTotals,
     active_until: Timestamp,
+    /// Which of [`AFTER_EVENTS`] it has.
     begun: Begun,
 }
-
-/// Which of [`AFTER_EVENTS`] a queue has, a bit each.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Begun(u8);
 
 /// CloudWatch: metrics of which a queue has data points only since something happened that they
 /// are about; then it has them in each minute. The others it has from its creation on.
@@ -59,17 +48,6 @@ const AFTER_EVENTS: [&str; 7] = [
     "NumberOfDeduplicatedSentMessages",
     "ApproximateNumberOfGroupsWithInflightMessages",
 ];
-
-impl Begun {
-    fn of(metrics: impl Iterator<Item = usize>) -> Begun {
-        Begun(metrics.fold(0, |bits, metric| bits | 1 << metric))
-    }
-
-    fn has(self, metric: &str) -> bool {
-        let at = AFTER_EVENTS.iter().position(|known| *known == metric);
-        at.is_none_or(|at| self.0 & 1 << at != 0)
-    }
-}
 
 impl QueueMetrics {
     /// Metrics of the broker's queues, those of deleted ones included.
@@ -88,12 +66,16 @@ impl QueueMetrics {
     /// Finds out which queues were active when the process before ended. To be called once, before
     /// the first close.
     pub(super) fn resume(&self, store: &MetricStore) {
-        match still_active(&self.shards, store) {
-            Ok((queues, active_until)) => {
+        let queues = self.shards.catalog().queues();
+        let entities: Vec<_> = queues.iter().map(|queue| Entity::of_queue(queue.key())).collect();
+        let always = "ApproximateNumberOfMessagesVisible";
+        match still_active(store, &entities, (always, &AFTER_EVENTS), self.shards.now()) {
+            Ok(still) => {
                 let mut gathered = self.gathered();
-                for (queue, begun) in queues {
-                    let seen = gathered.queues.entry(queue).or_default();
-                    (seen.active_until, seen.begun) = (active_until, begun);
+                for (number, begun) in still.found {
+                    let Some(queue) = queues.get(number) else { continue };
+                    let seen = gathered.queues.entry(queue.id()).or_default();
+                    (seen.active_until, seen.begun) = (still.until, begun);
                 }
             }
             Err(error) => {
@@ -190,70 +172,6 @@ impl Source for QueueMetrics {
     }
 }
 
-/// Queues that were active in the latest minute that has metrics, what they had then, and until when
-/// they are active if they were used just then.
-fn still_active(
-    shards: &Shards,
-    store: &MetricStore,
-) -> Result<(Vec<(QueueId, Begun)>, Timestamp), StoreError> {
-    let now = shards.now();
-    let queues = shards.catalog().queues();
-    let entities: Vec<_> = queues.iter().map(|queue| Entity::of_queue(queue.key())).collect();
-    // Most restarts are short, and six hours of many queues take seconds to read.
-    for back_s in [SHORT_RESTART_S, ACTIVE_S] {
-        // Also what seems to be to come: the clock may have been set back.
-        let query = |entity| SeriesQuery {
-            entity,
-            metric: "ApproximateNumberOfMessagesVisible",
-            unit: None,
-            periods: Periods { origin_s: 0, period_s: 60 },
-            start_s: now.seconds().saturating_sub(back_s),
-            end_s: now.seconds() + ACTIVE_S,
-        };
-        let queries: Vec<_> = entities.iter().map(query).collect();
-        let points = store.points(&queries, now)?;
-        let last_s = |points: &Vec<Point>| points.last().map(|point| point.time_s);
-        let Some(latest_s) = points.iter().filter_map(last_s).max() else { continue };
-        let all = queues.iter().zip(&entities).zip(&points);
-        let were_active = all.filter(|(_, points)| last_s(points) == Some(latest_s));
-        let were_active: Vec<(QueueId, &Entity)> =
-            were_active.map(|((queue, entity), _)| (queue.id(), entity)).collect();
-        let mut found = Vec::with_capacity(were_active.len());
-        for some in were_active.chunks(QUEUES_PER_READ) {
-            let begun = begun_at(store, some.iter().map(|(_, entity)| *entity), latest_s, now)?;
-            found.extend(some.iter().map(|(queue, _)| *queue).zip(begun));
-        }
-        return Ok((found, Timestamp(latest_s * 1000).plus_seconds(ACTIVE_S)));
-    }
-    Ok((Vec::new(), now))
-}
-
-/// Which metrics queues had in that minute.
-fn begun_at<'a>(
-    store: &MetricStore,
-    entities: impl Iterator<Item = &'a Entity>,
-    minute_s: u64,
-    now: Timestamp,
-) -> Result<Vec<Begun>, StoreError> {
-    let query = |entity, metric| SeriesQuery {
-        entity,
-        metric,
-        unit: None,
-        periods: Periods { origin_s: 0, period_s: BASE_PERIOD_S },
-        start_s: minute_s,
-        end_s: minute_s + BASE_PERIOD_S,
-    };
-    let queries: Vec<_> =
-        entities.flat_map(|entity| AFTER_EVENTS.map(|metric| query(entity, metric))).collect();
-    let points = store.points(&queries, now)?;
-    let of_queues = points.chunks(AFTER_EVENTS.len());
-    let had = |of_queue: &[Vec<Point>]| {
-        let metrics = of_queue.iter().enumerate().filter(|(_, points)| !points.is_empty());
-        Begun::of(metrics.map(|(metric, _)| metric))
-    };
-    Ok(of_queues.map(had).collect())
-}
-
 /// CloudWatch shows a queue that nobody has used yet, too.
 fn is_new(queue: &SharedQueue, now: Timestamp) -> bool {
     now < Timestamp(queue.definition().created_ms).plus_seconds(ACTIVE_S)
@@ -272,7 +190,12 @@ fn begun(figures: &QueueFigures, before: Begun) -> Begun {
         gauges.groups_in_flight > 0,
     ];
     let now = has_begun.iter().enumerate().filter(|(_, has_begun)| **has_begun);
-    Begun(before.0 | Begun::of(now.map(|(metric, _)| metric)).0)
+    before.and(Begun::of(now.map(|(metric, _)| metric)))
+}
+
+fn has(begun: Begun, metric: &str) -> bool {
+    let at = AFTER_EVENTS.iter().position(|known| *known == metric);
+    at.is_none_or(|at| begun.has(at))
 }
 
 fn is_active(figures: &QueueFigures, seen: &Seen, now: Timestamp) -> bool {
@@ -306,7 +229,7 @@ fn values(queue: &SharedQueue, figures: &QueueFigures, seen: &Seen, now: Timesta
         let groups = gauges.groups_in_flight;
         values.push(gauge("ApproximateNumberOfGroupsWithInflightMessages", Unit::Count, groups));
     }
-    values.retain(|value| begun.has(value.metric));
+    values.retain(|value| has(begun, value.metric));
     if let Some(fairness) = &gauges.fairness {
         values.extend(of_groups(fairness, now));
     }

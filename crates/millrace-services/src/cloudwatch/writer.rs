@@ -106,6 +106,7 @@ impl Writer {
     }
 
     fn close_minute(&mut self, now: Timestamp) {
+        self.shared.topics.resume(&self.shared.store, now);
         let closed = self.shared.store.close_minute(now);
         match closed.and_then(|next| self.shared.store.sync().map(|()| next)) {
             Ok(next) => self.next_tick = next,

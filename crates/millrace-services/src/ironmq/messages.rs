@@ -57,10 +57,10 @@ impl IronMq {
         if messages.is_empty() {
             return Err(asking.missing("messages"));
         }
-        let checked: Result<Vec<_>, _> =
-            messages.iter().map(|message| check(asking, message)).collect();
+        let checked = messages.iter().map(|message| check(asking, message));
+        let checked = checked.collect::<Result<Vec<_>, _>>()?;
         let queue = self.queue_or_new(asking, name).await?;
-        self.store(asking, &queue, &checked?).await
+        self.store(asking, &queue, &checked).await
     }
 
     /// Posts the body of a request as it is.
@@ -309,6 +309,13 @@ fn check<'a>(asking: &Asking<'_>, message: &'a Posted<'_>) -> Result<Checked<'a>
     let body = message.body.as_ref().map(Text::as_str);
     let body = body.ok_or_else(|| asking.missing("body"))?;
     let headers = message.push_headers.as_ref().map(check_headers).transpose()?;
+    // Version 3 takes no notice of either.
+    if asking.version == Version::V1 {
+        let (timeout_max, expiration_max) =
+            (limits::ironmq::MESSAGE_TIMEOUT_MAX_S, limits::ironmq::MESSAGE_EXPIRATION_MAX_S);
+        bounded("timeout", message.timeout, 1, timeout_max)?;
+        bounded("expires_in", message.expires_in, 1, expiration_max)?;
+    }
     Ok(Checked {
         body: body.as_bytes(),
         delay_s: delay(message.delay)?,

@@ -103,8 +103,8 @@ impl IronMq {
         };
         let skipped = page.unwrap_or_default() as usize * per_page;
         let catalog = self.shards.catalog();
-        let (region, account) = (&place.region, &place.account);
-        let queues = catalog.list_queues(region, account, prefix, after, skipped + per_page);
+        let owner = (&*place.region, &*place.account);
+        let queues = catalog.list_queues(owner, prefix, after, skipped + per_page, |_| true);
         let names = queues.iter().skip(skipped).map(|queue| &queue.key().name);
         let answer = match asking.version {
             Version::V3 => {

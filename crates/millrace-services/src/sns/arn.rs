@@ -5,7 +5,7 @@
 //! arn:PARTITION:sns:REGION:ACCOUNT:NAME:UUID     subscription
 //! ```
 
-use millrace_core::{is_plain_name, partition};
+use millrace_core::{Arn, QueueKey, is_account, is_plain_name, limits, partition};
 use millrace_wire::ApiError;
 
 use super::error;
@@ -50,6 +50,18 @@ pub(super) fn topic_prefix(region: &str, account: &str) -> String {
     topic_arn(region, account, "")
 }
 
+/// The queue of an ARN, which need not exist but has to be one that could. Each queue has one ARN.
+pub(super) fn queue_of_arn(text: &str) -> Option<QueueKey> {
+    let queue = Arn::parse(text)?.queue()?;
+    let stem = queue.name.strip_suffix(".fifo").unwrap_or(&queue.name);
+    let is_sound = is_account(&queue.account)
+        && !stem.is_empty()
+        && queue.name.len() <= limits::QUEUE_NAME_CHARS
+        && is_plain_name(stem)
+        && queue.to_string() == text;
+    is_sound.then_some(queue)
+}
+
 /// Returns true if a topic may have that name. Names of FIFO topics, and no others, end in `.fifo`.
 pub(super) fn is_topic_name(name: &str, is_fifo: bool) -> bool {
     let stem = if is_fifo { name.strip_suffix(".fifo").unwrap_or_default() } else { name };
@@ -83,6 +95,30 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             assert_eq!(error.message, format!("Invalid parameter: {message}"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_queue_has_one_arn() {
+        let long = "q".repeat(80);
+        for name in ["q", "a_-9.fifo", &long] {
+            let queue = queue_of_arn(&format!("arn:aws:sqs:us-east-1:000000000000:{name}"));
+            assert_eq!(queue.unwrap().name, name);
+        }
+        assert!(queue_of_arn("arn:aws-cn:sqs:cn-north-1:000000000000:q").is_some());
+        for text in [
+            "arn:aws:sqs:us-east-1:000000000000:",
+            "arn:aws:sqs:us-east-1:000000000000:.fifo",
+            "arn:aws:sqs:us-east-1:000000000000:q:x",
+            "arn:aws:sqs:us-east-1:000000000000:a b",
+            "arn:aws:sqs:us-east-1:000000000000:q\0",
+            "arn:aws:sqs:us-east-1:sns:q",
+            "arn:aws:sqs::000000000000:q",
+            "arn:aws-cn:sqs:us-east-1:000000000000:q",
+            "arn:aws:sns:us-east-1:000000000000:q",
+            &format!("arn:aws:sqs:us-east-1:000000000000:{long}q"),
+        ] {
+            assert_eq!(queue_of_arn(text), None, "{text:?}");
         }
     }
 

@@ -1,13 +1,14 @@
 //! Topics declared in the configuration, created with their subscriptions when the server starts.
 
-use millrace_wire::ApiError;
-use millrace_wire::sns::{
-    Answer, CreateTopic, SetSubscriptionAttributes, SetTopicAttributes, Subscribe, Tag, TagResource,
-};
+use std::iter;
 
-use super::Sns;
+use millrace_wire::ApiError;
+use millrace_wire::sns::{CreateTopic, SetTopicAttributes, Subscribe, Tag, TagResource};
+
 use super::arn::topic_arn;
+use super::subscription::{self, SetBy};
 use super::topic::Topic;
+use super::{Sns, subscribe};
 use crate::principal::{Caller, Principal};
 
 /// A topic that must be there. Attributes carry SNS names and override what it has.
@@ -93,29 +94,43 @@ impl Sns {
         topic: &Topic,
         declared: &DeclaredSubscription,
     ) -> Result<(), ApiError> {
-        let with = |attributes: &[(String, String)]| Subscribe {
+        let new = Subscribe {
             protocol: Some(declared.protocol.clone()),
             endpoint: Some(declared.endpoint.clone()),
-            attributes: attributes.iter().cloned().collect(),
-            return_subscription_arn: Some(true),
+            attributes: declared.attributes.iter().cloned().collect(),
             ..Subscribe::default()
         };
-        let new = with(&declared.attributes);
-        let Err(error) = self.subscribe(caller, &self.endpoint, topic, &new).await else {
-            return Ok(());
-        };
-        // It may be there with other attributes.
-        let known = self.subscribe(caller, &self.endpoint, topic, &with(&[])).await;
-        let Ok(Answer::Subscription { subscription_arn }) = known else { return Err(error) };
-        for (name, value) in &declared.attributes {
-            let input = SetSubscriptionAttributes {
-                subscription_arn: Some(subscription_arn.clone()),
-                name: Some(name.clone()),
-                value: Some(value.clone()),
-            };
-            self.set_subscription_attributes(&input).await?;
+        let refused = self.subscribe(caller, &self.endpoint, topic, &new).await.err();
+        let protocol = subscribe::protocol(&declared.protocol).ok();
+        let subscription = protocol.and_then(|it| topic.subscription(it, &declared.endpoint));
+        if let Some(error) = refused {
+            // It may be there with other attributes.
+            let Some(subscription) = &subscription else { return Err(error) };
+            let (_, ticket) = self.topics.change_subscription(subscription.arn(), |document| {
+                let attributes = declared.attributes.iter().map(|(name, value)| (name, value));
+                let by = SetBy::SetSubscriptionAttributes;
+                subscription::set_all(document, topic.is_fifo(), attributes, by).map(|()| None)
+            })?;
+            self.topics.committed(ticket).await?;
+        }
+        if let Some(subscription) = subscription {
+            self.warn_of_missing_queues(subscription.arn());
         }
         Ok(())
+    }
+
+    /// A queue may be made later, or its name is mistyped: what the topic is sent is lost meanwhile.
+    fn warn_of_missing_queues(&self, subscription_arn: &str) {
+        let Some(subscription) = self.topics.subscription(subscription_arn) else { return };
+        for key in iter::once(subscription.target()).chain(subscription.dead_letter()) {
+            if !key.is_hidden() && self.topics.queue(key).is_none() {
+                tracing::warn!(
+                    topic = subscription.document().topic,
+                    queue = %key,
+                    "a declared subscription is about a queue that is not there"
+                );
+            }
+        }
     }
 }
 

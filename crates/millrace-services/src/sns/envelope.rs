@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use millrace_broker::Attribute;
-use millrace_core::SharedDigest;
 use millrace_core::instant_text::format_iso8601_ms;
+use millrace_core::{SharedDigest, text};
 use millrace_push::BoxFuture;
 use millrace_wire::json_string;
 
@@ -108,6 +108,7 @@ impl Notification<'_> {
         let mut tail = vec![b'"'];
         self.put_attributes(&mut tail);
         tail.push(b'}');
+        let [head, tail] = [head, tail].map(sendable);
         Envelope { digest: SharedDigest::of(&head), head, tail }
     }
 
@@ -232,6 +233,15 @@ impl Confirmation<'_> {
 /// The link that ends a subscription.
 fn unsubscribe_url(origin: &str, subscription: &str) -> String {
     format!("{origin}/?Action=Unsubscribe&SubscriptionArn={subscription}")
+}
+
+/// Escapes U+FFFE and U+FFFF, which JSON has and SQS refuses. Nothing but strings can hold them.
+fn sendable(json: Vec<u8>) -> Vec<u8> {
+    if !text::has_noncharacter(&json) {
+        return json;
+    }
+    let json = String::from_utf8_lossy(&json);
+    json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff").into_bytes()
 }
 
 /// Appends a member to others.

@@ -67,6 +67,18 @@ pub(super) fn missing(path: &str) -> ApiError {
     )
 }
 
+/// A member has a value that the model does not allow; `path` is its name there.
+pub(super) fn constraint(path: &str, value: &str, constraint: &str) -> ApiError {
+    modelled(
+        "ValidationError",
+        400,
+        format!(
+            "1 validation error detected: Value '{value}' at '{path}' failed to satisfy \
+             constraint: {constraint}"
+        ),
+    )
+}
+
 /// A message attribute that cannot be what it says.
 pub(super) fn attribute(message: String) -> ApiError {
     modelled("ParameterValueInvalid", 400, message)

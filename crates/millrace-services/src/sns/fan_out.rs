@@ -13,7 +13,7 @@ use millrace_broker::{
     SharedQueue, Ticket,
 };
 use millrace_core::{MessageId, QueueKey, md5, sha256_hex};
-use millrace_filters::AttributeKind;
+use millrace_filters::{AttributeKind, Scope};
 use millrace_wire::ApiError;
 
 use super::delivery::{Delivery, DeliveryKind};
@@ -23,10 +23,12 @@ use super::figures::{Figures, Outcome};
 use super::large;
 use super::message::{Message, Texts};
 use super::subscription::{Protocol, Subscription};
-use super::topic::Snapshot;
+use super::tally::FilteredOut;
+use super::topic::{Filtered, Snapshot};
 use super::topics::Topics;
 use crate::authorize::Resource;
 use crate::policy::ServiceQuestion;
+use crate::sqs::is_sendable;
 
 /// SenderId of messages from topics.
 const SENDER: &str = "sns.amazonaws.com";
@@ -92,15 +94,15 @@ impl FanOut {
     ) -> Result<Option<Ticket>, ApiError> {
         let home = self.topics.home()?;
         let mut targets: Vec<Target<'_>> = Vec::with_capacity(topic.subscriptions.len());
+        let mut filtered_out = FilteredOut::default();
         let mut bytes = 0;
         for (number, publication) in publications.iter().enumerate() {
             let before = targets.len();
-            matching_subscriptions(topic, publication.message, |it| targets.push((number, it)));
+            let found = |it| targets.push((number, it));
+            filtered_out.add(&matching_subscriptions(topic, publication.message, found));
             let one = publication.message.size_bytes + ENVELOPE_BYTES;
             bytes += (targets.len() - before) * one;
         }
-        let all = publications.len() * topic.subscriptions.len();
-        let filtered_out = (all - targets.len()) as u64;
         // Messages of a FIFO topic stay behind those that a task delivers.
         let is_large = bytes > BYTES_AT_ONCE
             || topic.document.is_fifo && large::is_under_way(&home, &topic.document.arn);
@@ -111,7 +113,9 @@ impl FanOut {
                 .map(|(ticket, _)| ticket),
         };
         let ticket = ticket.map_err(error::of_kept)?;
-        self.figures.published(publications.len() as u64, filtered_out);
+        self.figures.published(publications.len() as u64, filtered_out.all());
+        let sizes = publications.iter().map(|it| it.message.size_bytes);
+        topic.tally.published(sizes, filtered_out);
         Ok(ticket)
     }
 
@@ -201,25 +205,32 @@ impl FanOut {
     }
 }
 
-/// Calls `found` with the subscriptions that want a message, in their order.
+/// Calls `found` with the subscriptions that want a message, in their order. Returns how many of the
+/// others there are.
 fn matching_subscriptions<'s>(
     topic: &'s Snapshot,
     message: &Message<'_>,
     mut found: impl FnMut(&'s Arc<Subscription>),
-) {
+) -> FilteredOut {
     if topic.filters.is_empty() {
-        return topic.subscriptions.iter().for_each(found);
+        topic.subscriptions.iter().for_each(found);
+        return FilteredOut::default();
     }
     let mut wanted = topic.unfiltered.to_vec();
-    match &message.texts {
-        Texts::Same(text) => {
-            topic.filters.matching(&for_filters(message, text), &mut wanted);
+    // By protocol, if they differ.
+    let texts: Vec<millrace_filters::Message<'_>> = match &message.texts {
+        Texts::Same(text) => vec![for_filters(message, text)],
+        Texts::ByProtocol(texts) => texts.iter().map(|text| for_filters(message, text)).collect(),
+    };
+    match texts.as_slice() {
+        [text] => {
+            topic.filters.matching(text, &mut wanted);
         }
         // Policies about the body look at what the endpoint would get.
-        Texts::ByProtocol(texts) => {
+        texts => {
             for (protocol, text) in Protocol::ALL.into_iter().zip(texts) {
                 let mut matching = Vec::new();
-                topic.filters.matching(&for_filters(message, text), &mut matching);
+                topic.filters.matching(text, &mut matching);
                 let is_of = |index: &u32| {
                     let subscription = topic.subscriptions.get(*index as usize);
                     subscription.is_some_and(|it| it.document().protocol == protocol)
@@ -229,8 +240,38 @@ fn matching_subscriptions<'s>(
         }
     }
     wanted.sort_unstable();
-    let wanted = wanted.iter().filter_map(|index| topic.subscriptions.get(*index as usize));
-    wanted.for_each(&mut found);
+    let mut others = topic.filtered;
+    for index in wanted {
+        let Some(subscription) = topic.subscriptions.get(index as usize) else { continue };
+        if let Some(policy) = subscription.filter() {
+            *others.of(policy.scope(), subscription.document().protocol) -= 1;
+        }
+        found(subscription);
+    }
+    filtered_out(message, &texts, &others)
+}
+
+/// Reasons why subscriptions with these policies do not get a message.
+fn filtered_out(
+    message: &Message<'_>,
+    texts: &[millrace_filters::Message<'_>],
+    others: &Filtered,
+) -> FilteredOut {
+    let by_attributes = others.on_attributes.iter().sum();
+    let is_invalid = |text: &millrace_filters::Message<'_>, scope| !text.is_readable(scope);
+    let has_invalid_attributes = by_attributes > 0
+        && texts.first().is_some_and(|text| is_invalid(text, Scope::MessageAttributes));
+    let invalid_body = others.on_body.iter().enumerate().filter(|(protocol, number)| {
+        let text = texts.get(*protocol).or(texts.first());
+        **number > 0 && text.is_some_and(|text| is_invalid(text, Scope::MessageBody))
+    });
+    FilteredOut {
+        by_attributes,
+        no_attributes: if message.attributes.is_empty() { by_attributes } else { 0 },
+        invalid_attributes: if has_invalid_attributes { by_attributes } else { 0 },
+        by_body: others.on_body.iter().sum(),
+        invalid_body: invalid_body.map(|(_, number)| number).sum(),
+    }
 }
 
 fn for_filters<'m>(message: &'m Message<'_>, text: &'m str) -> millrace_filters::Message<'m> {
@@ -250,6 +291,8 @@ enum Failure {
     NotAllowed,
     TooLarge,
     TooManyAttributes,
+    /// A raw message has characters or attributes that SQS refuses.
+    NotSendable,
     /// A FIFO queue takes only what a FIFO topic has numbered.
     NoGroup,
 }
@@ -294,6 +337,8 @@ struct Plan<'p> {
     contents: Vec<u8>,
     /// By publication and variant of the text.
     envelopes: Vec<[Option<Envelope>; Protocol::ALL.len()]>,
+    /// By publication and variant of the text: queues take it raw.
+    sendable: Vec<[Option<bool>; Protocol::ALL.len()]>,
     /// Stored forms that several queues get: publication, variant, whether for a FIFO queue.
     raw: Vec<((usize, usize, bool), Range<usize>)>,
     body: Vec<u8>,
@@ -330,6 +375,7 @@ impl<'p> Plan<'p> {
             publications,
             contents: Vec::new(),
             envelopes: publications.iter().map(|_| [const { None }; 3]).collect(),
+            sendable: publications.iter().map(|_| [None; 3]).collect(),
             raw: Vec::new(),
             body: Vec::new(),
             planned: Vec::new(),
@@ -395,13 +441,18 @@ impl<'p> Plan<'p> {
             (true, Some(id)) => Some(Cow::Borrowed(&**id)),
         };
         let is_raw = subscription.is_raw();
-        let has_too_many = message.attributes.len() > ATTRIBUTES_MAX;
-        if is_raw && !is_hidden && has_too_many && role == Role::Endpoint {
-            return Err(Failure::TooManyAttributes);
+        let protocol = subscription.document().protocol;
+        let fault = match is_raw && !is_hidden {
+            true if message.attributes.len() > ATTRIBUTES_MAX => Some(Failure::TooManyAttributes),
+            true if !self.is_sendable(number, message, protocol) => Some(Failure::NotSendable),
+            _ => None,
+        };
+        if let Some(failure) = fault.filter(|_| role == Role::Endpoint) {
+            return Err(failure);
         }
-        // An envelope holds any number of attributes: the dead letter is whole.
-        let is_bare = is_raw && (is_hidden || !has_too_many);
-        let text = message.text(subscription.document().protocol);
+        // An envelope holds any attributes and characters: the dead letter is whole.
+        let is_bare = is_raw && fault.is_none();
+        let text = message.text(protocol);
         let size_bytes = match is_bare {
             true if is_hidden => text.len(),
             true => text.len() + attribute_bytes(message),
@@ -414,7 +465,7 @@ impl<'p> Plan<'p> {
         let stored_id = deduplication_id.as_deref().unwrap_or_default();
         let content = match (is_bare, is_hidden) {
             (true, false) if role == Role::Endpoint => {
-                self.raw_content(number, subscription.document().protocol, stored_id)
+                self.raw_content(number, protocol, stored_id)
             }
             _ => self.own_content(number, subscription, stored_id, is_bare, is_hidden),
         };
@@ -422,6 +473,14 @@ impl<'p> Plan<'p> {
         let group = message.group.filter(|_| is_fifo || !document.is_fifo && !is_hidden);
         self.planned.push(Planned { queue, content, size_bytes, group, deduplication_id });
         Ok(())
+    }
+
+    /// Returns true if queues take a message raw. Looked at once for all of them.
+    fn is_sendable(&mut self, number: usize, message: &Message<'_>, protocol: Protocol) -> bool {
+        let look = || is_sendable(message.text(protocol).as_bytes(), &message.attributes);
+        let known = self.sendable.get_mut(number);
+        let known = known.and_then(|of| of.get_mut(message.variant(protocol)));
+        known.is_some_and(|known| *known.get_or_insert_with(look))
     }
 
     /// The content of a message as it was published, which is the same for all queues of a kind.
@@ -553,6 +612,7 @@ impl<'p> Plan<'p> {
     /// Counts what was appended.
     fn count(&self) {
         self.fan_out.figures.add(self.outcome);
+        self.topic.tally.add(self.outcome);
         self.delivered.iter().for_each(|it| it.deliveries().count_delivered());
         self.failed.iter().for_each(|it| it.deliveries().count_failed());
     }

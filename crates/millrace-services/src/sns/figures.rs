@@ -24,7 +24,7 @@ pub(super) struct Figures {
 
 /// Counts of one append.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// Messages in queues that are endpoints. Those to be sent by HTTP are counted when they are
     /// sent.
     pub delivered: u64,
@@ -33,6 +33,15 @@ pub(super) struct Outcome {
     pub redriven: u64,
     /// Those that failed and could not go to their dead-letter queue.
     pub failed_to_redrive: u64,
+}
+
+impl Outcome {
+    pub(super) fn add(&mut self, other: &Outcome) {
+        self.delivered += other.delivered;
+        self.failed += other.failed;
+        self.redriven += other.redriven;
+        self.failed_to_redrive += other.failed_to_redrive;
+    }
 }
 
 impl Figures {
@@ -77,10 +86,14 @@ impl Collector for TopicFigures {
             ("millrace_sns_published", "Messages published", &figures.published),
             (
                 "millrace_sns_delivered",
-                "Messages that topics delivered to queues",
+                "Messages that topics delivered to queues and HTTP endpoints",
                 &figures.delivered,
             ),
-            ("millrace_sns_failed", "Deliveries to queues that failed", &figures.failed),
+            (
+                "millrace_sns_failed",
+                "Deliveries to queues and HTTP endpoints that failed",
+                &figures.failed,
+            ),
             (
                 "millrace_sns_filtered_out",
                 "Messages that a filter policy kept from a subscription",

@@ -12,6 +12,7 @@ use super::delivery::{Delivery, DeliveryKind};
 use super::fan_out::FanOut;
 use super::figures::Outcome;
 use super::subscription::{Protocol, Subscription};
+use crate::sqs::is_sendable;
 
 /// The agent that receivers may look for.
 const USER_AGENT: &str = "Amazon Simple Notification Service Agent";
@@ -67,6 +68,10 @@ impl Deliveries for HiddenQueue {
 }
 
 impl Endpoint for HttpEndpoint {
+    fn name(&self) -> &str {
+        self.subscription.arn()
+    }
+
     fn request(&self, message: &Incoming) -> Result<Request, String> {
         let delivery = Delivery::of(&message.content).ok_or("the message is not a delivery")?;
         let mut headers = vec![
@@ -99,35 +104,39 @@ impl Endpoint for HttpEndpoint {
 
     fn delivered(&self, message: &Incoming) {
         if is_notification(message) {
-            self.fan_out.figures.add(Outcome { delivered: 1, ..Outcome::default() });
+            self.subscription.deliveries().count_delivered();
+            self.count(Outcome { delivered: 1, ..Outcome::default() });
         }
     }
 
-    fn failed<'a>(
-        &'a self,
-        message: &'a Incoming,
-        failure: &'a Failure,
-    ) -> BoxFuture<'a, AfterFailure> {
+    fn failed<'a>(&'a self, message: &'a Incoming, _: &'a Failure) -> BoxFuture<'a, AfterFailure> {
         Box::pin(async move {
             let after = self.redrive(message).await;
             let has_dead_letter_queue = self.subscription.dead_letter().is_some();
             if after != AfterFailure::Later && is_notification(message) {
                 let is_redriven = after == AfterFailure::Redriven;
-                self.fan_out.figures.add(Outcome {
+                self.subscription.deliveries().count_failed();
+                self.count(Outcome {
                     delivered: 0,
                     failed: 1,
                     redriven: u64::from(is_redriven),
                     failed_to_redrive: u64::from(has_dead_letter_queue && !is_redriven),
                 });
             }
-            let (subscription, error) = (self.subscription.arn(), &failure.text);
-            tracing::debug!(subscription, error, ?after, "a delivery by HTTP failed");
             after
         })
     }
 }
 
 impl HttpEndpoint {
+    /// Counts for the topic and for all.
+    fn count(&self, outcome: Outcome) {
+        self.fan_out.figures.add(outcome);
+        if let Some(topic) = self.fan_out.topics.topic(&self.subscription.document().topic) {
+            topic.tally().add(outcome);
+        }
+    }
+
     /// Sends a failed notification to the subscription's dead-letter queue, as the endpoint would
     /// have got it. The token of a confirmation is for the endpoint alone: whoever subscribed it may
     /// read that queue.
@@ -144,6 +153,7 @@ impl HttpEndpoint {
         let body = message.content.body();
         if !self.fan_out.may_deliver(topic, &account.unwrap_or_default(), &queue)
             || body.len() > limit
+            || !is_sendable(body, &[])
         {
             return AfterFailure::Dropped;
         }

@@ -9,10 +9,8 @@ use millrace_metrics::Scope;
 use millrace_wire::ApiError;
 use millrace_wire::sns::{Answer, ListSubscriptions, ListTopics, ListedSubscription, ListedTopic};
 
-use super::arn::topic_prefix;
-use super::subscription::{
-    DeliveryCounts, Protocol, Subscription, SubscriptionDocument, SubscriptionState,
-};
+use super::arn::{SnsArn, topic_prefix};
+use super::subscription::{DeliveryCounts, Subscription, SubscriptionDocument, SubscriptionState};
 use super::topic::Topic;
 use super::{Sns, error};
 use crate::principal::Caller;
@@ -27,7 +25,7 @@ impl Sns {
         input: &ListTopics,
     ) -> Result<Answer, ApiError> {
         let prefix = topic_prefix(&caller.region, &caller.principal.account);
-        let after = place(input.next_token.as_deref())?;
+        let after = place(input.next_token.as_deref(), &prefix)?;
         let mut found = self.topics.list_topics(&prefix, &after, PAGE + 1);
         let next_token = next_token(&mut found, |arn| arn);
         let topics = found.into_iter().map(|topic_arn| ListedTopic { topic_arn }).collect();
@@ -43,12 +41,9 @@ impl Sns {
         self.topics.first_of_each_place().into_iter().filter_map(scope).collect()
     }
 
-    /// What became of a subscription's messages since the start, if deliveries to it are counted:
-    /// those by HTTP are made elsewhere.
+    /// What became of a subscription's messages since the start; none if it does not exist.
     pub(crate) fn deliveries(&self, arn: &str) -> Option<DeliveryCounts> {
-        let subscription = self.topics.subscription(arn)?;
-        let is_queue = subscription.document().protocol == Protocol::Sqs;
-        is_queue.then(|| subscription.deliveries().counts())
+        self.topics.subscription(arn).map(|it| it.deliveries().counts())
     }
 
     /// Those that the caller's account owns, of topics of whatever account.
@@ -77,7 +72,7 @@ impl Sns {
         input: &ListSubscriptions,
         is_wanted: impl Fn(&SubscriptionDocument) -> bool,
     ) -> Result<Answer, ApiError> {
-        let after = place(input.next_token.as_deref())?;
+        let after = place(input.next_token.as_deref(), prefix)?;
         let mut found = self.topics.list_subscriptions(prefix, &after, PAGE + 1, is_wanted);
         let next_token = next_token(&mut found, |it| it.arn());
         let subscriptions = found.iter().map(|it| listed(it)).collect();
@@ -98,12 +93,14 @@ fn listed(subscription: &Subscription) -> ListedSubscription {
     }
 }
 
-/// The ARN that a page begins behind; empty for the first.
-fn place(token: Option<&str>) -> Result<String, ApiError> {
+/// The ARN that a page begins behind; empty for the first. A token is good for the list that it is
+/// of, whose ARNs begin with `prefix`.
+fn place(token: Option<&str>, prefix: &str) -> Result<String, ApiError> {
     let Some(token) = token.filter(|token| !token.is_empty()) else { return Ok(String::new()) };
     let decoded = BASE64_URL_SAFE_NO_PAD.decode(token).ok();
-    let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
-    text.ok_or_else(|| error::invalid_parameter("NextToken"))
+    let arn = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+    let arn = arn.filter(|arn| arn.starts_with(prefix) && SnsArn::parse(arn, "NextToken").is_ok());
+    arn.ok_or_else(|| error::invalid_parameter("NextToken"))
 }
 
 /// Cuts a list down to a page. Returns the token of the next one, if there is one.

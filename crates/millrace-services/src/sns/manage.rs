@@ -1,6 +1,6 @@
 //! CreateTopic, DeleteTopic, the attributes, permissions and tags of topics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millrace_core::{is_account, is_plain_name, limits, partition};
 use millrace_wire::ApiError;
@@ -15,6 +15,7 @@ use super::topic::{Topic, TopicDocument};
 use super::{Sns, error, required, topic_attributes};
 use crate::policy_text::{in_order, one_or_many, statements_mut};
 use crate::principal::Caller;
+use crate::sqs::is_allowed_in_tags;
 
 /// SNS: characters of a data protection policy.
 const DATA_PROTECTION_BYTES: usize = 30_720;
@@ -145,7 +146,11 @@ impl Sns {
                 return Err(error::invalid_parameter("Policy Error: too many statements"));
             }
             statements.push(statement);
-            document.attributes.insert("Policy".to_owned(), in_order(&policy)?);
+            let text = in_order(&policy)?;
+            if text.len() > topic_attributes::POLICY_BYTES {
+                return Err(error::invalid_parameter("Policy Error: the policy is too long"));
+            }
+            document.attributes.insert("Policy".to_owned(), text);
             Ok(())
         })
         .await?;
@@ -254,19 +259,46 @@ fn checked_data_protection(text: &str) -> Result<String, ApiError> {
 }
 
 fn put_tags(known: &mut BTreeMap<String, String>, tags: &[Tag]) -> Result<(), ApiError> {
-    for (number, Tag { key, value }) in tags.iter().enumerate() {
-        if tags.iter().take(number).any(|earlier| earlier.key == *key) {
-            return Err(error::invalid_parameter("Duplicated keys are not allowed."));
-        }
-        let is_sound = limits::TAG_KEY_CHARS.contains(&key.chars().count())
-            && value.chars().count() <= limits::TAG_VALUE_CHARS;
-        if !is_sound {
-            return Err(error::invalid_parameter("Tags Reason: a key or value is too long"));
-        }
-        known.insert(key.clone(), value.clone());
+    for (index, Tag { key, value }) in tags.iter().enumerate() {
+        check_tag(index + 1, key, value)?;
     }
+    let keys: BTreeSet<&str> = tags.iter().map(|tag| tag.key.as_str()).collect();
+    if keys.len() < tags.len() {
+        return Err(error::invalid_parameter("Duplicated keys are not allowed."));
+    }
+    known.extend(tags.iter().map(|tag| (tag.key.clone(), tag.value.clone())));
     if known.len() > limits::TAGS {
         return Err(error::too_many_tags());
+    }
+    Ok(())
+}
+
+/// Checks the tag of that number, from 1.
+fn check_tag(number: usize, key: &str, value: &str) -> Result<(), ApiError> {
+    let refused = |member: &str, value: &str, constraint: String| {
+        Err(error::constraint(&format!("tags.{number}.member.{member}"), value, &constraint))
+    };
+    if key.is_empty() {
+        let constraint = "Member must have length greater than or equal to 1".to_owned();
+        return refused("key", key, constraint);
+    }
+    for (member, text, most) in
+        [("key", key, *limits::TAG_KEY_CHARS.end()), ("value", value, limits::TAG_VALUE_CHARS)]
+    {
+        if text.chars().count() > most {
+            let constraint = format!("Member must have length less than or equal to {most}");
+            return refused(member, text, constraint);
+        }
+        if !text.chars().all(is_allowed_in_tags) {
+            return Err(error::invalid_parameter(format_args!(
+                "Tags Reason: a {member} may have letters, digits, whitespace and _ . : / = + - @"
+            )));
+        }
+    }
+    if key.to_ascii_lowercase().starts_with("aws:") {
+        return Err(error::invalid_parameter(
+            "Tags Reason: keys that begin with aws: are reserved for system use",
+        ));
     }
     Ok(())
 }
@@ -286,9 +318,23 @@ mod tests {
     fn tags_are_bounded_and_their_keys_differ() {
         let tag = |key: &str, value: &str| Tag { key: key.into(), value: value.into() };
         let put = |tags: &[Tag]| put_tags(&mut BTreeMap::new(), tags).err().map(|it| it.code);
-        assert_eq!(put(&[tag("a", ""), tag("b", "x")]), None);
-        assert_eq!(put(&[tag("a", "1"), tag("a", "2")]), Some("InvalidParameter"));
-        assert_eq!(put(&[tag("", "1")]), Some("InvalidParameter"));
+        assert_eq!(
+            put(&[tag("a", ""), tag("b", &"é".repeat(256)), tag(&"é".repeat(128), "")]),
+            None
+        );
+        assert_eq!(put(&[tag("a", "1"), tag("b", ""), tag("a", "2")]), Some("InvalidParameter"));
+        for (key, value) in [("aws:a", ""), ("AWS:a", ""), ("a\u{0}", ""), ("a", "*")] {
+            assert_eq!(put(&[tag(key, value)]), Some("InvalidParameter"), "{key:?}");
+        }
+        let long = ("é".repeat(129), "é".repeat(257));
+        for (key, value) in [("", ""), (&long.0, ""), ("a", &long.1)] {
+            assert_eq!(put(&[tag(key, value)]), Some("ValidationError"), "{key:?}");
+        }
+        assert_eq!(
+            check_tag(2, "", "x").unwrap_err().message,
+            "1 validation error detected: Value '' at 'tags.2.member.key' failed to satisfy \
+             constraint: Member must have length greater than or equal to 1"
+        );
         let many: Vec<Tag> = (0..51).map(|n| tag(&n.to_string(), "")).collect();
         assert_eq!((put(&many[..50]), put(&many)), (None, Some("TagLimitExceeded")));
     }

@@ -10,6 +10,7 @@ mod alarms;
 mod arn;
 mod declare;
 pub mod delivery;
+mod endpoint_figures;
 mod envelope;
 mod error;
 mod fan_out;
@@ -23,6 +24,7 @@ mod publish;
 mod signer;
 mod subscribe;
 mod subscription;
+mod tally;
 mod topic;
 mod topic_attributes;
 mod topics;
@@ -37,11 +39,13 @@ use millrace_wire::query::Parameters;
 use millrace_wire::sns::{self, Action as Input, Answer};
 use millrace_wire::{ApiError, Response};
 
+pub(crate) use endpoint_figures::EndpointSeries;
 pub use envelope::Sign;
 pub(crate) use figures::TopicFigures;
 pub(crate) use signer::Certificate;
 pub use signer::TopicSigner;
 pub use subscription::DeliveryCounts;
+pub(crate) use tally::{TopicCounts, TopicTallies};
 pub use topic_attributes::SignatureVersion;
 
 use crate::principal::{Caller, Principal};
@@ -160,6 +164,18 @@ impl Sns {
     pub(crate) fn figures(&self) -> TopicFigures {
         let (figures, topics) = (self.fan_out.figures.clone(), self.topics.clone());
         TopicFigures { figures, topics }
+    }
+
+    /// The figures of HTTP endpoints; the `top` of an account that have most to deliver have series
+    /// of their own.
+    pub(crate) fn endpoint_series(&self, top: usize) -> Option<EndpointSeries> {
+        let push = self.push.clone()?;
+        Some(EndpointSeries { push, topics: self.topics.clone(), top })
+    }
+
+    /// The counts of each topic, for CloudWatch.
+    pub(crate) fn tallies(&self) -> TopicTallies {
+        TopicTallies(self.topics.clone())
     }
 
     /// Makes the key of signatures at the first need, once in the life of a server's data.

@@ -10,14 +10,15 @@ use millrace_wire::sns::{
     Answer, ConfirmSubscription, SetSubscriptionAttributes, Subscribe, SubscriptionOnly,
 };
 
-use super::arn::SnsArn;
+use super::arn::{SnsArn, queue_of_arn};
 use super::delivery::{Delivery, DeliveryKind};
 use super::envelope::Confirmation;
 use super::subscription::{
     self, Protocol, SetBy, Subscription, SubscriptionDocument, SubscriptionState, hidden_queue,
 };
 use super::topic::Topic;
-use super::topics::Notice;
+use super::topic_attributes::TopicSettings;
+use super::topics::{Notice, has_expired};
 use super::{Sns, error, required};
 use crate::principal::Caller;
 use crate::service::Call;
@@ -65,13 +66,8 @@ impl Sns {
             was_authenticated: is_confirmed,
             ends_by_signature_only: false,
         };
-        // The scope first: it says what a filter policy may be.
-        let is_scope = |(name, _): &(&String, &String)| *name == "FilterPolicyScope";
-        let scope = input.attributes.iter().filter(is_scope);
-        let others = input.attributes.iter().filter(|it| !is_scope(it));
-        for (name, value) in scope.chain(others) {
-            subscription::set(&mut document, topic.is_fifo(), (name, value), SetBy::Subscribe)?;
-        }
+        let attributes = input.attributes.iter();
+        subscription::set_all(&mut document, topic.is_fifo(), attributes, SetBy::Subscribe)?;
         let given = document.clone();
         let is_same = |known: &Subscription| match subscription::has_all(known.document(), &given) {
             true => Ok(()),
@@ -95,9 +91,11 @@ impl Sns {
                 Ok(None)
             })?;
         } else if is_pending && found.arn() != new {
-            // Somebody asks for another confirmation, with a token of its own.
+            // Somebody asks for another confirmation. The token of those before stays good.
             (found, ticket) = self.topics.change_subscription(found.arn(), |document| {
-                document.token = Some(new_token()?);
+                if document.token.is_none() || has_expired(document, now) {
+                    document.token = Some(new_token()?);
+                }
                 document.token_ms = now.0;
                 let kind = DeliveryKind::SubscriptionConfirmation;
                 Ok(self.notice(topic, document, kind, origin))
@@ -131,13 +129,20 @@ impl Sns {
         let found = self.topics.of_token(token, self.topics.shards().now());
         let found = found.filter(|it| it.document().topic == topic.arn());
         let found = found.ok_or_else(error::invalid_token)?;
-        let is_signed = !is_link(call);
-        let is_guarded = is_signed && input.authenticate_on_unsubscribe.as_deref() == Some("true");
+        let flag = input.authenticate_on_unsubscribe.as_deref();
+        let is_guarded = flag.is_some_and(|flag| flag.eq_ignore_ascii_case("true"));
+        if is_guarded && is_link(call) {
+            return Err(error::not_authorized("AuthenticateOnUnsubscribe needs a signed request"));
+        }
         let (found, ticket) = self.topics.change_subscription(found.arn(), |document| {
             if document.state != SubscriptionState::Confirmed {
                 document.state = SubscriptionState::Confirmed;
                 document.was_authenticated = is_guarded;
                 document.ends_by_signature_only = is_guarded;
+            } else if is_guarded {
+                // The link has confirmed it before.
+                document.was_authenticated = true;
+                document.ends_by_signature_only = true;
             }
             Ok(None)
         })?;
@@ -220,7 +225,8 @@ impl Sns {
         origin: &str,
     ) -> Option<Notice> {
         let token = document.token.as_deref()?;
-        let snapshot = topic.snapshot();
+        // Not of a snapshot, which each change of a subscription would have to make again.
+        let settings = TopicSettings::of(&topic.document());
         let signer = self.fan_out.signer.as_deref().filter(|_| !topic.is_fifo());
         let message_id = MessageId::from_random(fastrand::u128(..)).to_string();
         let body = Confirmation {
@@ -230,7 +236,7 @@ impl Sns {
             token,
             at_ms: document.token_ms,
             origin,
-            signature: signer.map(|signer| (signer, snapshot.settings.signature_version)),
+            signature: signer.map(|signer| (signer, settings.signature_version)),
         }
         .text();
         let is_hidden = document.protocol != Protocol::Sqs;
@@ -278,7 +284,8 @@ fn is_link(call: &Call<'_>) -> bool {
     call.target.access_key.is_none() && !call.caller.is_region_given
 }
 
-fn protocol(name: &str) -> Result<Protocol, ApiError> {
+/// The protocol of that name.
+pub(super) fn protocol(name: &str) -> Result<Protocol, ApiError> {
     if let Some(protocol) = Protocol::ALL.into_iter().find(|it| it.name() == name) {
         return Ok(protocol);
     }
@@ -302,7 +309,7 @@ fn check_endpoint(
         return Err(error::invalid_parameter("Endpoint Reason: it is too long"));
     }
     if protocol == Protocol::Sqs {
-        let queue = Arn::parse(endpoint).and_then(|arn| arn.queue());
+        let queue = queue_of_arn(endpoint);
         let queue = queue.ok_or_else(|| error::invalid_parameter("SQS endpoint ARN"))?;
         if queue.name.ends_with(".fifo") && !topic.is_fifo() {
             return Err(error::invalid_parameter(

@@ -13,6 +13,7 @@ use millrace_wire::ApiError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::arn::queue_of_arn;
 use super::error;
 use super::http::delivery_policy;
 use super::topic_attributes::is_same_text;
@@ -233,6 +234,26 @@ impl SetBy {
     }
 }
 
+/// Checks attributes and stores them, all at once: a filter policy and its scope may both be new.
+pub(super) fn set_all<'a>(
+    document: &mut SubscriptionDocument,
+    is_fifo: bool,
+    attributes: impl Iterator<Item = (&'a String, &'a String)> + Clone,
+    by: SetBy,
+) -> Result<(), ApiError> {
+    if attributes.clone().any(|(name, _)| name == "FilterPolicy") {
+        document.attributes.remove("FilterPolicy");
+    }
+    // The scope first: it says what a filter policy may be.
+    let is_scope = |(name, _): &(&String, &String)| *name == "FilterPolicyScope";
+    let scope = attributes.clone().filter(is_scope);
+    let others = attributes.filter(|it| !is_scope(it));
+    for (name, value) in scope.chain(others) {
+        set(document, is_fifo, (name, value), by)?;
+    }
+    Ok(())
+}
+
 /// Checks an attribute and stores it. An empty value removes it.
 pub(super) fn set(
     document: &mut SubscriptionDocument,
@@ -272,7 +293,10 @@ pub(super) fn set(
             Some(value.to_owned())
         }
         "RedrivePolicy" if is_empty_policy(value) => None,
-        "RedrivePolicy" => checked_redrive_policy(value, is_fifo, by)?,
+        "RedrivePolicy" => {
+            check_redrive_policy(value, document, is_fifo, by)?;
+            Some(value.to_owned())
+        }
         "DeliveryPolicy" if is_http && value.is_empty() => None,
         "DeliveryPolicy" if is_http => match SubscriptionPolicy::parse(value) {
             Ok(_) => Some(value.to_owned()),
@@ -327,17 +351,26 @@ fn scope_named(name: &str) -> Option<Scope> {
     }
 }
 
-fn checked_redrive_policy(
+fn check_redrive_policy(
     text: &str,
+    document: &SubscriptionDocument,
     is_fifo: bool,
     by: SetBy,
-) -> Result<Option<String>, ApiError> {
+) -> Result<(), ApiError> {
     if let Err(cause) = parse(text) {
         return Err(failed_to_parse("RedrivePolicy", &cause, by));
     }
     let Some(queue) = dead_letter(text) else {
         return Err(by.refusal("RedrivePolicy: deadLetterTargetArn is an invalid arn"));
     };
+    // SNS developer guide, "Dead-letter queues": of the subscription's account and region.
+    let region = Arn::parse(&document.topic).map(|topic| topic.region);
+    if queue.account != document.owner || Some(&queue.region) != region.as_ref() {
+        return Err(by.refusal(
+            "RedrivePolicy: deadLetterTargetArn must be a queue of the subscription's account and \
+             region",
+        ));
+    }
     match (is_fifo, queue.name.ends_with(".fifo")) {
         (true, false) => Err(by.refusal(
             "RedrivePolicy: must use a FIFO queue as DLQ for a FIFO Subscription to a FIFO Topic.",
@@ -346,7 +379,7 @@ fn checked_redrive_policy(
             "RedrivePolicy: must use a standard queue as DLQ for a Subscription to a standard \
              Topic.",
         )),
-        _ => Ok(Some(text.to_owned())),
+        _ => Ok(()),
     }
 }
 
@@ -365,7 +398,7 @@ fn filter(document: &SubscriptionDocument) -> Option<FilterPolicy> {
 /// The dead-letter queue that a redrive policy names.
 fn dead_letter(policy: &str) -> Option<QueueKey> {
     let policy = parse(policy).ok()?;
-    Arn::parse(policy.get("deadLetterTargetArn")?.as_str()?)?.queue()
+    queue_of_arn(policy.get("deadLetterTargetArn")?.as_str()?)
 }
 
 fn parse(text: &str) -> Result<Value, serde_json::Error> {
@@ -462,6 +495,18 @@ pub(super) mod tests {
             assert_eq!(result.is_ok(), is_allowed, "{is_fifo} {name}");
             let queue = Subscription::new(document).dead_letter.map(|queue| queue.name);
             assert_eq!(queue.as_deref(), is_allowed.then_some(name));
+        }
+    }
+
+    #[test]
+    fn a_dead_letter_queue_is_of_the_account_and_region_of_the_subscription() {
+        for place in ["us-west-2:000000000000", "us-east-1:111111111111"] {
+            let policy = format!(r#"{{"deadLetterTargetArn":"arn:aws:sqs:{place}:d"}}"#);
+            let (mut document, given) = (of_queue(), ("RedrivePolicy", &*policy));
+            let by = SetBy::SetSubscriptionAttributes;
+            let error = set(&mut document, false, given, by).unwrap_err();
+            assert!(error.message.ends_with("account and region"), "{}", error.message);
+            assert_eq!(document, of_queue());
         }
     }
 

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use millrace_broker::Collection;
-use millrace_filters::Filters;
+use millrace_filters::{Filters, Scope};
 use serde::{Deserialize, Serialize};
 
 use super::subscription::{Protocol, Subscription, SubscriptionState};
+use super::tally::Tally;
 use super::topic_attributes::TopicSettings;
 use super::window::Window;
 use crate::authorize::Resource;
@@ -43,6 +44,7 @@ pub(crate) struct Topic {
     /// Stored and cleared under the lock of `inner`.
     snapshot: ArcSwapOption<Snapshot>,
     window: Mutex<Window>,
+    tally: Arc<Tally>,
 }
 
 struct Inner {
@@ -62,7 +64,16 @@ pub(super) struct Snapshot {
     pub filters: Filters<u32>,
     /// The indexes of the others, if there is any policy.
     pub unfiltered: Box<[u32]>,
+    pub filtered: Filtered,
     pub pending: usize,
+    pub tally: Arc<Tally>,
+}
+
+/// Numbers of subscriptions that have a policy, by its scope and by protocol.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Filtered {
+    pub on_attributes: [u64; Protocol::ALL.len()],
+    pub on_body: [u64; Protocol::ALL.len()],
 }
 
 impl Topic {
@@ -77,6 +88,7 @@ impl Topic {
             }),
             snapshot: ArcSwapOption::empty(),
             window: Mutex::new(window),
+            tally: Arc::default(),
         }
     }
 
@@ -99,7 +111,7 @@ impl Topic {
             return snapshot;
         }
         let inner = self.lock();
-        let snapshot = Arc::new(Snapshot::of(&inner));
+        let snapshot = Arc::new(Snapshot::of(&inner, self.tally.clone()));
         self.snapshot.store(Some(snapshot.clone()));
         snapshot
     }
@@ -150,6 +162,10 @@ impl Topic {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn tally(&self) -> &Arc<Tally> {
+        &self.tally
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,16 +178,20 @@ impl Inner {
 }
 
 impl Snapshot {
-    fn of(inner: &Inner) -> Snapshot {
+    fn of(inner: &Inner, tally: Arc<Tally>) -> Snapshot {
         let document = inner.document.clone();
         let is_confirmed =
             |it: &&Arc<Subscription>| it.document().state == SubscriptionState::Confirmed;
         let subscriptions: Box<[_]> = inner.all().filter(is_confirmed).cloned().collect();
         let mut filters = Filters::new();
         let mut unfiltered = Vec::new();
+        let mut filtered = Filtered::default();
         for (index, subscription) in (0..).zip(&subscriptions) {
             match subscription.filter() {
-                Some(policy) => filters.insert(index, policy.clone()),
+                Some(policy) => {
+                    *filtered.of(policy.scope(), subscription.document().protocol) += 1;
+                    filters.insert(index, policy.clone());
+                }
                 None => unfiltered.push(index),
             }
         }
@@ -181,13 +201,30 @@ impl Snapshot {
         Snapshot {
             filters,
             unfiltered: unfiltered.into(),
+            filtered,
+            tally,
             settings: TopicSettings::of(&document),
-            policy: Arc::new(Policy::parse(document.attributes.get("Policy").map(String::as_str))),
+            policy: Arc::new(policy(&document)),
             pending: inner.all().count() - subscriptions.len(),
             subscriptions,
             document,
         }
     }
+}
+
+impl Filtered {
+    /// The number of one scope and protocol.
+    pub(super) fn of(&mut self, scope: Scope, protocol: Protocol) -> &mut u64 {
+        let numbers = match scope {
+            Scope::MessageAttributes => &mut self.on_attributes,
+            Scope::MessageBody => &mut self.on_body,
+        };
+        &mut numbers[protocol as usize]
+    }
+}
+
+fn policy(document: &TopicDocument) -> Policy {
+    Policy::parse(document.attributes.get("Policy").map(String::as_str))
 }
 
 impl Resource for Arc<Topic> {
@@ -200,6 +237,10 @@ impl Resource for Arc<Topic> {
     }
 
     fn policy(&self) -> Arc<Policy> {
-        self.snapshot().policy.clone()
+        // Without a snapshot there was a change, and the next may follow: none is made for this.
+        match &*self.snapshot.load() {
+            Some(snapshot) => snapshot.policy.clone(),
+            None => Arc::new(policy(&self.document())),
+        }
     }
 }

@@ -19,7 +19,9 @@ const MESSAGE_BYTES_RANGE: RangeInclusive<usize> = 1_024..=limits::MESSAGE_SIZE_
 /// SNS: characters of a DisplayName.
 const DISPLAY_NAME_CHARS: usize = 100;
 /// SNS: bytes of a policy.
-const POLICY_BYTES: usize = 30_720;
+pub(super) const POLICY_BYTES: usize = 30_720;
+/// Bytes of any attribute. Policies about deliveries are read for each of them.
+const VALUE_BYTES: usize = 32 << 10;
 
 /// The attributes that matter for each message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,6 +176,9 @@ fn default_of(name: &str) -> Option<&'static str> {
 fn checked(is_fifo: bool, name: &str, value: &str) -> Result<Option<String>, ApiError> {
     let invalid = |reason: &str| Err(error::invalid_parameter(format_args!("{name} {reason}")));
     let stored = || Ok(Some(value.to_owned()));
+    if name != "Policy" && value.len() > VALUE_BYTES {
+        return Err(error::invalid_parameter(name));
+    }
     match name {
         "DisplayName" => match value.chars().count() <= DISPLAY_NAME_CHARS {
             true => stored(),

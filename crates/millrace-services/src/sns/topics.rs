@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Waker};
 
 use millrace_broker::{
@@ -22,6 +22,7 @@ use super::subscription::{
     HIDDEN_SERVICE, Protocol, SUBSCRIPTIONS, Subscription, SubscriptionDocument, SubscriptionState,
     hidden_queue,
 };
+use super::tally::{Tally, TopicCounts};
 use super::topic::{TOPICS, Topic, TopicDocument};
 use super::window::{ACCEPTED, AcceptedId, Window};
 
@@ -48,6 +49,8 @@ const HIDDEN_RETENTION_S: u32 = 14 * 24 * 3_600;
 pub(super) struct Topics {
     shards: Arc<Shards>,
     state: RwLock<State>,
+    /// Of topics deleted since counts were last taken. Taken alone.
+    deleted: Mutex<Vec<(String, Arc<Tally>)>>,
 }
 
 #[derive(Default)]
@@ -57,6 +60,8 @@ struct State {
     subscriptions: BTreeMap<String, Arc<Subscription>>,
     /// The ARN of the subscription that a token is of.
     tokens: HashMap<String, String>,
+    /// Of ended subscriptions: when their token was made, and their ARN.
+    ended: BTreeSet<(u64, String)>,
     topics_of_account: HashMap<String, [usize; 2]>,
     /// Owners of topics: subscriptions to all of them, and those that are pending.
     of_account: HashMap<String, Counts>,
@@ -86,7 +91,7 @@ impl Topics {
     /// The topics that are kept. What a crash has left behind, without its topic or subscription, is
     /// deleted.
     pub(super) fn open(shards: Arc<Shards>) -> Topics {
-        let topics = Topics { shards, state: RwLock::default() };
+        let topics = Topics { shards, state: RwLock::default(), deleted: Mutex::default() };
         match topics.shards.home() {
             Ok(home) => topics.load(&home),
             Err(cause) => tracing::error!(%cause, "topics cannot be read"),
@@ -247,6 +252,7 @@ impl Topics {
         }
         let latest = state.latest;
         drop(state);
+        self.deleted().push((topic.arn().to_owned(), topic.tally().clone()));
         for subscription in &gone {
             self.delete_hidden_queue(subscription);
         }
@@ -332,26 +338,20 @@ impl Topics {
     pub(super) fn of_token(&self, token: &str, now: Timestamp) -> Option<Arc<Subscription>> {
         let state = self.read();
         let found = state.subscriptions.get(state.tokens.get(token)?)?;
-        let is_good = now < Timestamp(found.document().token_ms).plus_seconds(TOKEN_S);
         let is_confirmed = found.document().state == SubscriptionState::Confirmed;
-        Some(found.clone()).filter(|_| is_good || is_confirmed)
+        Some(found.clone()).filter(|it| is_confirmed || !has_expired(it.document(), now))
     }
 
     /// Deletes the subscriptions that ended so long ago that no token revives them.
     pub(super) fn delete_outdated(&self, now: Timestamp) -> Result<(), ApiError> {
-        let is_outdated = |it: &&Arc<Subscription>| {
-            let document = it.document();
-            document.state == SubscriptionState::Ended
-                && now >= Timestamp(document.token_ms).plus_seconds(TOKEN_S)
-        };
-        let outdated: Vec<Arc<Subscription>> = {
+        let is_outdated = |token_ms: u64| now >= Timestamp(token_ms).plus_seconds(TOKEN_S);
+        let outdated: Vec<String> = {
             let state = self.read();
-            // Only those have a token.
-            let with_token = state.tokens.values().filter_map(|it| state.subscriptions.get(it));
-            with_token.filter(is_outdated).cloned().collect()
+            let oldest = state.ended.iter().take_while(|(token_ms, _)| is_outdated(*token_ms));
+            oldest.map(|(_, arn)| arn.clone()).collect()
         };
-        for subscription in outdated {
-            self.delete_subscription(subscription.arn())?;
+        for arn in outdated {
+            self.delete_subscription(&arn)?;
         }
         Ok(())
     }
@@ -359,6 +359,33 @@ impl Topics {
     /// Forgets everything, after the documents were deleted (test mode).
     pub(super) fn clear(&self) {
         *self.write() = State::default();
+        self.deleted().clear();
+    }
+
+    /// The counts of a topic and of deleted ones of the same ARN.
+    pub(super) fn tallies_of(&self, arn: &str) -> Vec<Arc<Tally>> {
+        let mut found: Vec<Arc<Tally>> =
+            self.topic(arn).map(|topic| topic.tally().clone()).into_iter().collect();
+        let deleted = self.deleted();
+        let of_topic = deleted.iter().filter(|(of, _)| of == arn);
+        found.extend(of_topic.map(|(_, tally)| tally.clone()));
+        found
+    }
+
+    /// Takes the counts of all topics, and for the last time those of deleted ones. Calls `counted`
+    /// with each that counted anything.
+    pub(super) fn take_counts(&self, mut counted: impl FnMut(&str, TopicCounts)) {
+        let mut take = |arn: &str, tally: &Tally| {
+            let counts = tally.take();
+            if counts != TopicCounts::default() {
+                counted(arn, counts);
+            }
+        };
+        let topics: Vec<Arc<Topic>> = self.read().topics.values().cloned().collect();
+        topics.iter().for_each(|topic| take(topic.arn(), topic.tally()));
+        // After the others: one that was deleted meanwhile is in both.
+        let deleted = std::mem::take(&mut *self.deleted());
+        deleted.iter().for_each(|(arn, tally)| take(arn, tally));
     }
 
     pub(super) fn counts(&self) -> (usize, usize) {
@@ -425,6 +452,10 @@ impl Topics {
     /// The queue of that key, hidden ones included.
     pub(super) fn queue(&self, key: &QueueKey) -> Option<Arc<SharedQueue>> {
         self.shards.catalog().queue(&key.region, &key.account, &key.name)
+    }
+
+    fn deleted(&self) -> MutexGuard<'_, Vec<(String, Arc<Tally>)>> {
+        self.deleted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -507,8 +538,11 @@ impl State {
             self.tokens.insert(token.clone(), document.arn.clone());
         }
         self.subscriptions.insert(document.arn.clone(), subscription.clone());
-        if document.state != SubscriptionState::Ended {
-            topic.put(subscription.clone());
+        match document.state {
+            SubscriptionState::Ended => {
+                self.ended.insert((document.token_ms, document.arn.clone()));
+            }
+            _ => topic.put(subscription.clone()),
         }
     }
 
@@ -517,6 +551,9 @@ impl State {
         self.subscriptions.remove(&document.arn);
         if let Some(token) = &document.token {
             self.tokens.remove(token);
+        }
+        if document.state == SubscriptionState::Ended {
+            self.ended.remove(&(document.token_ms, document.arn.clone()));
         }
         let account = account_of(&document.topic);
         if let Some(counts) = self.of_account.get_mut(account) {
@@ -527,6 +564,11 @@ impl State {
             }
         }
     }
+}
+
+/// Returns true if a subscription's token confirms it no longer.
+pub(super) fn has_expired(document: &SubscriptionDocument, now: Timestamp) -> bool {
+    now >= Timestamp(document.token_ms).plus_seconds(TOKEN_S)
 }
 
 /// The account in the ARN of a topic.

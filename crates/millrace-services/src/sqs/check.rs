@@ -56,6 +56,22 @@ pub(crate) fn check<'r>(
     Ok(Checked { body, attributes, trace_header, size_bytes, delay_s, group, deduplication_id })
 }
 
+/// Returns true if queues take that body and each of those attributes, as [`check`] decides it for
+/// requests. Their number and the size are not looked at.
+pub(crate) fn is_sendable(body: &[u8], attributes: &[Attribute<'_>]) -> bool {
+    let is_sound = |it: &Attribute<'_>| {
+        !it.value.is_empty()
+            && check_attribute_name(it.name).is_ok()
+            && match prefix_of(it.data_type) {
+                Some("Binary") => true,
+                Some("Number") => is_number(it.value),
+                Some(_) => is_allowed_text(it.value),
+                None => false,
+            }
+    };
+    !body.is_empty() && is_allowed_text(body) && attributes.iter().all(is_sound)
+}
+
 /// `InvalidParameterValue` if the message is larger than the queue takes.
 pub(crate) fn check_size(
     size_bytes: usize,

@@ -50,8 +50,9 @@ impl Sqs {
         let Caller { principal, region, .. } = call.caller;
         // One more than asked for tells whether there is a next page.
         let (after, limit) = (page.after.as_deref(), page.limit + 1);
-        let found =
-            self.shards.catalog().list_queues(region, &principal.account, prefix, after, limit);
+        let owner = (&**region, &*principal.account);
+        let catalog = self.shards.catalog();
+        let found = catalog.list_queues(owner, prefix, after, limit, has_url);
         let (queue_urls, next_token) = self.urls_and_token(call, found, &page);
         Ok(Answer::ListQueues { queue_urls, next_token })
     }
@@ -85,6 +86,11 @@ impl Sqs {
         let token = urls.last().filter(|_| has_token).map(|url| STANDARD.encode(url));
         (urls, token)
     }
+}
+
+/// Returns true for a name that the URL of a queue can say. Queues of IronMQ may have others.
+fn has_url(name: &str) -> bool {
+    !name.contains(['/', '?', '#'])
 }
 
 /// The name in a token, which is the URL of the last queue of its page.

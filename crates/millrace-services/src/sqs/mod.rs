@@ -34,10 +34,11 @@ use millrace_wire::sqs::{self, Text, decode_json, decode_query};
 use millrace_wire::{ApiError, Request, RequestOrigin, Response};
 
 pub(crate) use actions::Names;
-pub(crate) use check::TRACE_HEADER_BYTES;
+pub(crate) use check::{TRACE_HEADER_BYTES, is_sendable};
 pub use declare::DeclaredQueue;
 pub(crate) use peek::{Peek, Shown, as_json};
 use recently_deleted::RecentlyDeleted;
+pub(crate) use tags::is_allowed as is_allowed_in_tags;
 
 use crate::authorize::{Context, Permission, Resource, authorize};
 use crate::policy::Policy;

@@ -53,7 +53,8 @@ impl Sqs {
     }
 }
 
-fn is_allowed(c: char) -> bool {
+/// Returns true for a character that the keys and values of tags may have.
+pub(crate) fn is_allowed(c: char) -> bool {
     c.is_alphanumeric()
         || c.is_whitespace()
         || matches!(c, '_' | '.' | ':' | '/' | '=' | '+' | '-' | '@')

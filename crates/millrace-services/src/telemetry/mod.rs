@@ -24,7 +24,7 @@ use prometheus_client::registry::Registry;
 use crate::cloudwatch::Monitor;
 use crate::service::Boxed;
 use crate::simpledb::TableFigures;
-use crate::sns::TopicFigures;
+use crate::sns::{EndpointSeries, TopicFigures};
 use crate::table::Branch;
 pub use exposition::resident_bytes;
 use format::Format;
@@ -78,6 +78,8 @@ pub(crate) struct Sources {
     pub requests: Arc<RequestCounts>,
     pub tables: Option<TableFigures>,
     pub topics: TopicFigures,
+    /// None: nothing is delivered by HTTP.
+    pub endpoints: Option<EndpointSeries>,
     /// Figures from a floor above.
     pub further: Option<Box<dyn Collector>>,
 }
@@ -85,7 +87,7 @@ pub(crate) struct Sources {
 impl Telemetry {
     /// `is_open`: requests are not authenticated.
     pub(crate) fn new(sources: Sources, options: MetricsOptions, is_open: bool) -> Telemetry {
-        let Sources { shards, monitor, requests, tables, topics, further } = sources;
+        let Sources { shards, monitor, requests, tables, topics, endpoints, further } = sources;
         let mut registry = Registry::default();
         let queues = QueueSeries {
             shards: shards.clone(),
@@ -97,6 +99,9 @@ impl Telemetry {
         let server = exposition::Server { shards, monitor: monitor.clone() };
         registry.register_collector(Box::new(server));
         registry.register_collector(Box::new(topics));
+        if let Some(endpoints) = endpoints {
+            registry.register_collector(Box::new(endpoints));
+        }
         if let Some(tables) = tables {
             registry.register_collector(Box::new(tables));
         }

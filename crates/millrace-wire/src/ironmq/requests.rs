@@ -168,7 +168,9 @@ pub fn read<'a, T: Default + Deserialize<'a>>(body: &'a [u8]) -> Result<T, Strin
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(T::default());
     }
-    let read: Result<Option<T>, _> = serde_json::from_slice(body);
+    // What is skipped has to be text, too: whatever cannot be read must not count as absent.
+    let body = str::from_utf8(body).map_err(|_| "Invalid JSON: the body must be UTF-8")?;
+    let read: Result<Option<T>, _> = serde_json::from_str(body);
     read.map(Option::unwrap_or_default).map_err(|error| format!("Invalid JSON: {error}"))
 }
 
@@ -242,6 +244,7 @@ mod tests {
         for broken in ["{", "[]", "1", r#"{"ids":{}}"#, r#"{"ids":[{}]}"#, r#"{"ids":[[]]}"#] {
             assert!(ids(broken).is_err(), "{broken}");
         }
+        assert!(read::<Ids<'_>>(b"{\"skipped\":\"\xff\"}").is_err());
     }
 
     #[test]

@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) const MAY_SPEAK_TLS: &str =
     "if the port speaks TLS, the URL must begin with https:// instead of http://";
 
+pub(super) const MAY_BE_CONSOLE: &str =
+    "this may be the port of the web console: `millrace ready` says where the server is";
+
 /// The answer to `/ready`, in which a console names its server.
 #[derive(Deserialize)]
 struct Readiness {
@@ -35,7 +38,7 @@ impl Sqs {
         use CallErrorKind::{Auth, Malformed, NoSuchQueue, Refused};
         let advice = match error.kind {
             CallErrorKind::Transport => of_transport(&error.message),
-            Auth => self.of_auth(&error),
+            Auth => of_auth(&error, self.access_key.as_deref()),
             NoSuchQueue => self.of_missing_queue(parameters).await,
             Refused if error.code == "MethodNotAllowed" => self.of_console().await,
             Refused => of_refusal(&error, action, parameters),
@@ -58,35 +61,6 @@ impl Sqs {
         let answer = timeout(PATIENCE, self.get("/ready")).await.ok()?.ok()?;
         let server = server_of_console(&answer)?;
         Some(format!("{} is the web console; the server is --endpoint {server}", self.endpoint()))
-    }
-
-    fn of_auth(&self, error: &CallError) -> Option<String> {
-        let key = self.access_key.as_deref().unwrap_or("none");
-        let code = error.code.trim_end_matches("Exception");
-        Some(match code {
-            "MissingAuthenticationToken" => {
-                "the server wants signed requests: set AWS_ACCESS_KEY_ID and \
-                 AWS_SECRET_ACCESS_KEY, or choose keys with --profile"
-                    .to_owned()
-            }
-            "InvalidSignature" | "SignatureDoesNotMatch"
-                if error.message.contains("does not match") =>
-            {
-                format!(
-                    "the secret key is not the one that the server has for access key {key}: check \
-                     AWS_SECRET_ACCESS_KEY or the profile"
-                )
-            }
-            "UnrecognizedClient" | "InvalidClientTokenId" => format!(
-                "the server has no access key {key}: check AWS_ACCESS_KEY_ID or the profile"
-            ),
-            _ if error.message.contains("Signature expired")
-                || error.message.contains("Signature not yet current") =>
-            {
-                "the clocks of this machine and of the server differ: set them".to_owned()
-            }
-            _ => return None,
-        })
     }
 
     /// Says which region and account were asked, and where there is a queue of that name.
@@ -116,6 +90,36 @@ impl Sqs {
     }
 }
 
+/// Says what to change about keys that a server refuses.
+pub(super) fn of_auth(error: &CallError, access_key: Option<&str>) -> Option<String> {
+    let key = access_key.unwrap_or("none");
+    let code = error.code.trim_end_matches("Exception");
+    Some(match code {
+        "MissingAuthenticationToken" => {
+            "the server wants signed requests: set AWS_ACCESS_KEY_ID and \
+             AWS_SECRET_ACCESS_KEY, or choose keys with --profile"
+                .to_owned()
+        }
+        "InvalidSignature" | "SignatureDoesNotMatch"
+            if error.message.contains("does not match") =>
+        {
+            format!(
+                "the secret key is not the one that the server has for access key {key}: check \
+                 AWS_SECRET_ACCESS_KEY or the profile"
+            )
+        }
+        "UnrecognizedClient" | "InvalidClientTokenId" => {
+            format!("the server has no access key {key}: check AWS_ACCESS_KEY_ID or the profile")
+        }
+        _ if error.message.contains("Signature expired")
+            || error.message.contains("Signature not yet current") =>
+        {
+            "the clocks of this machine and of the server differ: set them".to_owned()
+        }
+        _ => return None,
+    })
+}
+
 /// Adds advice to the error of a client that found no queue of that name, or no server.
 pub(crate) async fn of_search(client: &SqsClient, queue: &str, mut error: CallError) -> CallError {
     use CallErrorKind::{Malformed, NoSuchQueue, Refused, Transport};
@@ -133,10 +137,7 @@ pub(crate) async fn of_search(client: &SqsClient, queue: &str, mut error: CallEr
             None => return error,
         },
         Malformed if error.code == "not-http" => MAY_SPEAK_TLS.to_owned(),
-        Refused if error.code == "MethodNotAllowed" => {
-            "this may be the port of the web console: `millrace ready` says where the server is"
-                .to_owned()
-        }
+        Refused if error.code == "MethodNotAllowed" => MAY_BE_CONSOLE.to_owned(),
         _ => return error,
     };
     error.message = format!("{}\n{advice}", error.message);
@@ -158,7 +159,10 @@ async fn similar_queue(client: &SqsClient, name: &str) -> Option<String> {
 
 /// The name with the fewest letters that differ: one of four at the most, and always one. The end
 /// that FIFO queues have makes no difference.
-fn most_similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn most_similar<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     let stem = |name: &str| name.strip_suffix(".fifo").unwrap_or(name).to_owned();
     let meant = stem(name);
     let most = (meant.chars().count() / 4).max(1);
@@ -218,7 +222,7 @@ pub(super) fn of_connection(error: &TransportError) -> Option<String> {
 }
 
 /// Says what to change about a connection that fails.
-fn of_transport(message: &str) -> Option<String> {
+pub(super) fn of_transport(message: &str) -> Option<String> {
     let advice = match () {
         () if message.contains("InvalidContentType") || message.contains("corrupt message") => {
             "the port does not speak TLS: the URL must begin with http:// instead of https://"

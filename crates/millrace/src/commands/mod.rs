@@ -27,6 +27,7 @@ mod settle;
 mod tail;
 mod top;
 mod topic;
+mod topic_advice;
 mod values;
 
 use anyhow::Result;

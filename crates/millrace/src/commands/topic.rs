@@ -4,13 +4,15 @@ use std::io::{self, Read};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
+use millrace_client::CallError;
 use millrace_client::sns::{Answer, SnsClient, Texts, text};
 use millrace_core::limits;
+use serde_json::Value;
 
 use super::connection::ConnectionFlags;
 use super::names::queue_names;
-use super::output;
 use super::values::pair;
+use super::{output, topic_advice};
 use crate::config::UsageError;
 
 /// What a server may answer for a list that never ends.
@@ -20,6 +22,9 @@ const PAGES_MAX: usize = 10_000;
 pub(crate) enum TopicCommand {
     /// List topics
     List {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         connection: ConnectionFlags,
     },
@@ -37,6 +42,9 @@ pub(crate) enum TopicCommand {
     Show {
         /// Name or ARN
         topic: String,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         connection: ConnectionFlags,
     },
@@ -71,6 +79,9 @@ pub(crate) enum TopicCommand {
     Subscriptions {
         /// Name or ARN of a topic [default: those of all topics]
         topic: Option<String>,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         connection: ConnectionFlags,
     },
@@ -80,12 +91,8 @@ pub(crate) enum TopicCommand {
 pub(crate) struct SubscribeFlags {
     /// Name or ARN
     topic: String,
-    /// The queue: name, URL or ARN
-    #[arg(long, required_unless_present = "url", conflicts_with = "url", add = queue_names())]
-    queue: Option<String>,
-    /// Where messages are posted to, http or https; it has to confirm first
-    #[arg(long)]
-    url: Option<String>,
+    #[command(flatten)]
+    subscriber: Subscriber,
     /// Deliver the bare message, not the document around it
     #[arg(long)]
     raw: bool,
@@ -102,12 +109,25 @@ pub(crate) struct SubscribeFlags {
     connection: ConnectionFlags,
 }
 
+/// Where the messages go.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Subscriber {
+    /// The queue: name, URL or ARN
+    #[arg(long, add = queue_names())]
+    queue: Option<String>,
+    /// Where messages are posted to, http or https; it has to confirm first
+    #[arg(long, value_parser = http_url)]
+    url: Option<String>,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct PublishFlags {
     /// Name or ARN
     topic: String,
     /// The message; without one, or with -, it is read from standard input
     message: Option<String>,
+    /// Subject of the message, at most 99 characters; raw subscriptions do not get it
     #[arg(long)]
     subject: Option<String>,
     /// The message is JSON with a text for each protocol and one as `default`
@@ -128,8 +148,11 @@ pub(crate) struct PublishFlags {
 
 pub(super) async fn run(command: &TopicCommand) -> Result<()> {
     match command {
-        TopicCommand::List { connection } => {
+        TopicCommand::List { json, connection } => {
             let topics = pages(&connection.connect_to_topics()?, "ListTopics", vec![]).await?;
+            if *json {
+                return print_json(&Value::Array(topics.into_iter().map(object).collect()));
+            }
             topics.iter().try_for_each(|topic| output::line(text(topic, "TopicArn")))
         }
         TopicCommand::Create { name, attributes, connection } => {
@@ -140,13 +163,17 @@ pub(super) async fn run(command: &TopicCommand) -> Result<()> {
                 let (name, value) = pair(attribute, "--attribute")?;
                 add_entry(&mut parameters, "Attributes", number, name, value);
             }
-            let answer = connection.connect_to_topics()?.call("CreateTopic", parameters).await?;
+            let answer =
+                advised(&connection.connect_to_topics()?, "CreateTopic", parameters).await?;
             output::line(answer.text("TopicArn"))
         }
-        TopicCommand::Show { topic, connection } => {
+        TopicCommand::Show { topic, json, connection } => {
             let sns = connection.connect_to_topics()?;
             let parameters = vec![param("TopicArn", &arn(&sns, topic).await?)];
-            let found = sns.call("GetTopicAttributes", parameters).await?.attributes;
+            let found = advised(&sns, "GetTopicAttributes", parameters).await?.attributes;
+            if *json {
+                return print_json(&object(found));
+            }
             let rows: Vec<_> = found.into_iter().map(|(name, value)| vec![name, value]).collect();
             print_table(&["ATTRIBUTE", "VALUE"], &rows)
         }
@@ -157,7 +184,7 @@ pub(super) async fn run(command: &TopicCommand) -> Result<()> {
             if !yes && !output::confirm(&question)? {
                 bail!("nothing was deleted");
             }
-            sns.call("DeleteTopic", vec![param("TopicArn", &topic)]).await?;
+            advised(&sns, "DeleteTopic", vec![param("TopicArn", &topic)]).await?;
             Ok(())
         }
         TopicCommand::Subscribe(flags) => subscribe(flags).await,
@@ -165,16 +192,26 @@ pub(super) async fn run(command: &TopicCommand) -> Result<()> {
             let sns = connection.connect_to_topics()?;
             let parameters =
                 vec![param("TopicArn", &arn(&sns, topic).await?), param("Token", token)];
-            let answer = sns.call("ConfirmSubscription", parameters).await?;
+            let answer = advised(&sns, "ConfirmSubscription", parameters).await?;
             output::line(answer.text("SubscriptionArn"))
         }
         TopicCommand::Unsubscribe { subscription, connection } => {
             let parameters = vec![param("SubscriptionArn", subscription)];
-            connection.connect_to_topics()?.call("Unsubscribe", parameters).await?;
+            advised(&connection.connect_to_topics()?, "Unsubscribe", parameters).await?;
             Ok(())
         }
-        TopicCommand::Subscriptions { topic, connection } => {
-            subscriptions(&connection.connect_to_topics()?, topic.as_deref()).await
+        TopicCommand::Subscriptions { topic, json, connection } => {
+            let mut found =
+                subscriptions(&connection.connect_to_topics()?, topic.as_deref()).await?;
+            let place = |it: &Texts| ["TopicArn", "Endpoint"].map(|name| text(it, name).to_owned());
+            found.sort_by_cached_key(place);
+            if *json {
+                return print_json(&Value::Array(found.into_iter().map(object).collect()));
+            }
+            let columns = ["SubscriptionArn", "Protocol", "Endpoint"];
+            let row = |it: &Texts| columns.map(|name| text(it, name).to_owned()).to_vec();
+            let rows: Vec<_> = found.iter().map(row).collect();
+            print_table(&["SUBSCRIPTION", "PROTOCOL", "ENDPOINT"], &rows)
         }
     }
 }
@@ -213,14 +250,14 @@ pub(super) async fn publish(flags: &PublishFlags) -> Result<()> {
         parameters.push((format!("{front}.Value.DataType"), data_type.to_owned()));
         parameters.push((format!("{front}.Value.StringValue"), value.to_owned()));
     }
-    let answer = sns.call("Publish", parameters).await.context("the message")?;
+    let answer = advised(&sns, "Publish", parameters).await.context("the message")?;
     output::line(answer.text("MessageId"))
 }
 
 async fn subscribe(flags: &SubscribeFlags) -> Result<()> {
     let sns = flags.connection.connect_to_topics()?;
     let queue_arn = async |queue: &str| flags.connection.connect_to(queue)?.arn(queue).await;
-    let (protocol, endpoint) = match (&flags.queue, &flags.url) {
+    let (protocol, endpoint) = match (&flags.subscriber.queue, &flags.subscriber.url) {
         (Some(queue), _) => ("sqs", queue_arn(queue).await.context("the queue")?),
         (None, url) => {
             let url = url.as_deref().unwrap_or_default();
@@ -250,22 +287,19 @@ async fn subscribe(flags: &SubscribeFlags) -> Result<()> {
     for (number, (name, value)) in (1..).zip(given) {
         add_entry(&mut parameters, "Attributes", number, name, value);
     }
-    let answer = sns.call("Subscribe", parameters).await?;
+    let answer = advised(&sns, "Subscribe", parameters).await?;
     output::line(answer.text("SubscriptionArn"))
 }
 
-async fn subscriptions(sns: &SnsClient, topic: Option<&str>) -> Result<()> {
-    let found = match topic {
+/// The subscriptions of a topic, or all.
+async fn subscriptions(sns: &SnsClient, topic: Option<&str>) -> Result<Vec<Texts>> {
+    match topic {
         Some(topic) => {
             let parameters = vec![param("TopicArn", &arn(sns, topic).await?)];
-            pages(sns, "ListSubscriptionsByTopic", parameters).await?
+            pages(sns, "ListSubscriptionsByTopic", parameters).await
         }
-        None => pages(sns, "ListSubscriptions", vec![]).await?,
-    };
-    let columns = ["SubscriptionArn", "Protocol", "Endpoint"];
-    let row = |it: &Texts| columns.map(|name| text(it, name).to_owned()).to_vec();
-    let rows: Vec<_> = found.iter().map(row).collect();
-    print_table(&["SUBSCRIPTION", "PROTOCOL", "ENDPOINT"], &rows)
+        None => pages(sns, "ListSubscriptions", vec![]).await,
+    }
 }
 
 /// The ARN of a topic that is given by it or by its name.
@@ -275,8 +309,17 @@ async fn arn(sns: &SnsClient, topic: &str) -> Result<String> {
     }
     let is_it = |arn: &&str| arn.rsplit(':').next() == Some(topic);
     let topics = pages(sns, "ListTopics", vec![]).await?;
-    let found = topics.iter().map(|it| text(it, "TopicArn")).find(is_it);
-    found.map(str::to_owned).with_context(|| format!("there is no topic {topic} here"))
+    let mut arns = topics.iter().map(|it| text(it, "TopicArn"));
+    match arns.clone().find(is_it) {
+        Some(arn) => Ok(arn.to_owned()),
+        None => bail!(topic_advice::of_missing_topic(topic, sns.region(), &mut arns)),
+    }
+}
+
+/// Calls an action; its error says what to change.
+async fn advised(sns: &SnsClient, action: &str, parameters: Texts) -> Result<Answer, CallError> {
+    let answer = sns.call(action, parameters).await;
+    answer.map_err(|error| topic_advice::of_call(error, action, sns.access_key()))
 }
 
 /// The members of a list, over all its pages.
@@ -286,7 +329,8 @@ async fn pages(sns: &SnsClient, action: &str, parameters: Texts) -> Result<Vec<T
     for _ in 0..PAGES_MAX {
         let asked =
             parameters.iter().cloned().chain(token.map(|token| ("NextToken".to_owned(), token)));
-        let Answer { members: more, next_token, .. } = sns.call(action, asked.collect()).await?;
+        let Answer { members: more, next_token, .. } =
+            advised(sns, action, asked.collect()).await?;
         members.extend(more);
         token = next_token;
         if token.is_none() {
@@ -303,6 +347,21 @@ fn param(name: &str, value: &str) -> (String, String) {
 fn add_entry(parameters: &mut Texts, map: &str, number: usize, name: &str, value: &str) {
     parameters.push((format!("{map}.entry.{number}.key"), name.to_owned()));
     parameters.push((format!("{map}.entry.{number}.value"), value.to_owned()));
+}
+
+fn object(texts: Texts) -> Value {
+    Value::Object(texts.into_iter().map(|(name, text)| (name, Value::String(text))).collect())
+}
+
+fn print_json(document: &Value) -> Result<()> {
+    output::line(&format!("{document:#}"))
+}
+
+fn http_url(text: &str) -> Result<String, String> {
+    match text.starts_with("http://") || text.starts_with("https://") {
+        true => Ok(text.to_owned()),
+        false => Err("it must begin with http:// or https://".to_owned()),
+    }
 }
 
 fn print_table(heads: &[&str], rows: &[Vec<String>]) -> Result<()> {

@@ -21,7 +21,7 @@ use std::{
 use anyhow::anyhow;
 use millrace_journal::Durability;
 use millrace_process::{AddressError, listen_address};
-use millrace_push::network::{Network, NetworkError, NetworkPolicy, Private};
+use millrace_push::network::{NetworkError, NetworkPolicy, Private, parse_network};
 use millrace_server::{Cors, TlsFiles};
 use millrace_services::{AccessKey, DeclaredTopic, MetricsOptions, is_region};
 
@@ -29,6 +29,7 @@ use self::{file::File, layers::Layers};
 pub(crate) use self::{
     layers::{Resolved, Value},
     queues::{DeclaredQueue, undeclared_targets},
+    topics::undeclared_queues,
 };
 use crate::{cli::Flags, logging};
 
@@ -276,7 +277,7 @@ fn push(layers: &Layers, listen: &[SocketAddr]) -> Result<PushSettings, UsageErr
     let key = "push.allowed_networks";
     let network = |text: &String| {
         let wrong = |error: NetworkError| layers.wrong(key, format_args!("{text:?} is {error}"));
-        text.parse::<Network>().map_err(wrong)
+        parse_network(text).map_err(wrong)
     };
     let allowed = layers.list(key).iter().map(network).collect::<Result<Vec<_>, _>>()?;
     let authorities = layers.text("push.authorities");

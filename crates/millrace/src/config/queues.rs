@@ -83,11 +83,7 @@ pub(crate) fn undeclared_targets(
     region: &str,
     account: &str,
 ) -> Vec<DeclaredQueue> {
-    let key_of = |queue: &DeclaredQueue| {
-        let region = queue.region.as_deref().unwrap_or(region);
-        QueueKey::new(region, queue.account.as_deref().unwrap_or(account), &queue.name)
-    };
-    let declared: BTreeSet<QueueKey> = queues.iter().map(key_of).collect();
+    let declared = declared_keys(queues, region, account);
     let targets: BTreeSet<QueueKey> = queues.iter().filter_map(target_of).collect();
     targets
         .difference(&declared)
@@ -104,9 +100,26 @@ pub(crate) fn undeclared_targets(
         .collect()
 }
 
-/// The dead-letter queue that a queue's attributes name.
+/// The keys of declared queues.
+pub(super) fn declared_keys(
+    queues: &[DeclaredQueue],
+    region: &str,
+    account: &str,
+) -> BTreeSet<QueueKey> {
+    let key_of = |queue: &DeclaredQueue| {
+        let region = queue.region.as_deref().unwrap_or(region);
+        QueueKey::new(region, queue.account.as_deref().unwrap_or(account), &queue.name)
+    };
+    queues.iter().map(key_of).collect()
+}
+
 fn target_of(queue: &DeclaredQueue) -> Option<QueueKey> {
-    let (_, policy) = queue.attributes.iter().find(|(name, _)| name == "RedrivePolicy")?;
+    dead_letter_queue(&queue.attributes)
+}
+
+/// The dead-letter queue that the attributes of a queue or a subscription name.
+pub(super) fn dead_letter_queue(attributes: &[(String, String)]) -> Option<QueueKey> {
+    let (_, policy) = attributes.iter().find(|(name, _)| name == "RedrivePolicy")?;
     let policy: serde_json::Value = serde_json::from_str(policy).ok()?;
     Arn::parse(policy.get("deadLetterTargetArn")?.as_str()?)?.queue()
 }

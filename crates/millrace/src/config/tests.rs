@@ -222,6 +222,10 @@ fn mistakes_are_named_with_their_place() {
         ("[topics.a]\nsubscriptions = [1]", "m.toml:2: subscriptions is a list of tables"),
         ("[[topics.a.subscriptions]]\nraw = true", "m.toml:1: a subscription has a queue or a url"),
         ("[[topics.a.subscriptions]]\nqeue = 'q'", "did you mean queue?"),
+        (
+            "[[topics.a.subscriptions]]\nqueue = 'q'\n[[topics.a.subscriptions]]\nqueue = 'q'",
+            "m.toml:3: a already has a subscription to arn:aws:sqs:us-east-1:000000000000:q",
+        ),
         ("[queues.a]\ndead_letter_queue = 'b'", "need each other"),
         ("[queues.a]\ndelay_seconds = 1\nattributes = { DelaySeconds = 2 }", "is given twice"),
         (
@@ -470,6 +474,26 @@ fn topics_have_subscriptions() {
 }
 
 #[test]
+fn queues_of_subscriptions_that_are_not_declared_are_told() {
+    let text = "[[topics.t.subscriptions]]\nqueue = 'a'\ndead_letter_queue = 'dead'\n\
+                [[topics.t.subscriptions]]\nqueue = 'arn:aws:sqs:us-east-1:111111111111:b'\n\
+                [[topics.t.subscriptions]]\nurl = 'http://localhost/'\n[queues.a]\n";
+    let undeclared = |text: &str| {
+        let config = from_file(text).unwrap();
+        undeclared_queues(&config.topics, &config.queues, &config.region, &config.account)
+    };
+
+    let told = undeclared(text);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("the dead-letter queue arn:aws:sqs:us-east-1:000000000000:dead"));
+    assert!(
+        told[1].starts_with("the queue arn:aws:sqs:us-east-1:111111111111:b of a subscription")
+    );
+    let all = "[queues.dead]\n[queues.b]\naccount = '111111111111'\n";
+    assert!(undeclared(&format!("{text}{all}")).is_empty());
+}
+
+#[test]
 fn a_dead_letter_queue_given_by_its_arn_comes_first_too() {
     let arn = "arn:aws:sqs:eu-west-1:111111111111:dead";
     let config = from_file(&format!(
@@ -553,7 +577,7 @@ fn what_the_example_comments_out_is_valid() {
 #[test]
 fn private_networks_may_be_called_where_only_this_machine_reaches_the_server() {
     let allows = |text: &str, address: &str| {
-        from_file(text).unwrap().push.network.allows(address.parse().unwrap())
+        from_file(text).unwrap().push.network.allows(address.parse().unwrap(), |_| false)
     };
     let open = "listen = ['0.0.0.0:4566']\n";
     for address in ["127.0.0.1", "10.1.2.3"] {

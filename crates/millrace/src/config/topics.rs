@@ -1,11 +1,14 @@
 //! Topics declared in the file: `[topics.NAME]`, with `[[topics.NAME.subscriptions]]`.
 
+use std::collections::{BTreeSet, HashSet};
+
 use millrace_core::{Arn, QueueKey, is_account};
 use millrace_services::{DeclaredSubscription, DeclaredTopic, is_region};
 
 use super::{
     UsageError,
     file::{File, Item},
+    queues::{self, DeclaredQueue},
 };
 
 /// The keys of a table `[topics.NAME]`.
@@ -29,6 +32,34 @@ pub(crate) fn declared(
     account: &str,
 ) -> Result<Vec<DeclaredTopic>, UsageError> {
     file.topics().iter().map(|(name, item)| topic(name, item, region, account)).collect()
+}
+
+/// Queues that declared subscriptions name and that are not declared, each in a sentence. The data
+/// may have them; messages for a queue that does not exist are lost.
+pub(crate) fn undeclared_queues(
+    topics: &[DeclaredTopic],
+    queues: &[DeclaredQueue],
+    region: &str,
+    account: &str,
+) -> Vec<String> {
+    let declared = queues::declared_keys(queues, region, account);
+    let mut found = BTreeSet::new();
+    for topic in topics {
+        for subscription in &topic.subscriptions {
+            let endpoint = Arn::parse(&subscription.endpoint).and_then(|arn| arn.queue());
+            let dead_letter_queue = queues::dead_letter_queue(&subscription.attributes);
+            for (what, queue) in [("queue", endpoint), ("dead-letter queue", dead_letter_queue)] {
+                if let Some(queue) = queue.filter(|queue| !declared.contains(queue)) {
+                    found.insert(format!(
+                        "the {what} {queue} of a subscription to {} is not in the configuration: \
+                         unless the data have it, its messages are lost",
+                        topic.name
+                    ));
+                }
+            }
+        }
+    }
+    found.into_iter().collect()
 }
 
 fn topic(
@@ -64,13 +95,23 @@ fn topic(
     if let Some(truth) = item.truth("content_based_deduplication")? {
         attributes.push(("ContentBasedDeduplication".to_owned(), truth.to_string()));
     }
-    let subscriptions = item.items("subscriptions")?.iter();
-    let subscriptions = subscriptions.map(|it| subscription(it, &region, &account));
+    let mut subscriptions: Vec<DeclaredSubscription> = Vec::new();
+    let mut endpoints: HashSet<String> = HashSet::new();
+    for item in item.items("subscriptions")? {
+        let subscription = subscription(item, &region, &account)?;
+        let endpoint = &subscription.endpoint;
+        if !endpoints.insert(endpoint.clone()) {
+            return Err(item
+                .place
+                .wrong(format_args!("{name} already has a subscription to {endpoint}")));
+        }
+        subscriptions.push(subscription);
+    }
     Ok(DeclaredTopic {
         name: name.to_owned(),
         attributes: sorted(attributes, item)?,
         tags: item.table("tags")?,
-        subscriptions: subscriptions.collect::<Result<_, _>>()?,
+        subscriptions,
         region,
         account,
     })

@@ -59,6 +59,10 @@ pub(crate) struct WorkFlags {
     #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "400,413,415,422")]
     pub(crate) reject_status: Vec<u16>,
 
+    /// Hand on what was published, with its attributes, out of the notifications of SNS topics;
+    /// other messages stay as they are
+    #[arg(long, conflicts_with = "lambda")]
+    pub(crate) unwrap_sns: bool,
     /// Keep to what Elastic Beanstalk's worker daemon does: only 200 is a success, a failure hides
     /// the message for 2 s, 50 requests at a time
     #[arg(long, conflicts_with_all = ["exec", "lambda", "reject_status"])]

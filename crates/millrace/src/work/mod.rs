@@ -2,7 +2,8 @@
 //!
 //! `flags` says what can be asked, `queues` finds the queues. A `job` is what is done with a
 //! message: `exec`, `lines` (a `line` for each message, and the places of its `commands`; both wait
-//! for `room`), `post` and `lambda`, or `dry_run` in their stead. `environment` is what a command is
+//! for `room`), `post` and `lambda`, or `dry_run` in their stead. `notifications` unwraps what topics
+//! sent. `environment` is what a command is
 //! told, `sqs_event` what a function, `target` a URL, `trace` what goes with each; `spans` tells a
 //! collector. `health` holds the start back, `metrics` shows the counters over HTTP.
 
@@ -17,6 +18,7 @@ mod lambda;
 mod line;
 mod lines;
 mod metrics;
+mod notifications;
 mod post;
 mod process_group;
 mod queues;
@@ -32,7 +34,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use millrace_otel::{Options as TraceOptions, StartError, Tracer};
-use millrace_worker::{Drain, Metrics, Slots, Summary, Worker};
+use millrace_worker::{Drain, Metrics, Slots, SnsEnvelope, Summary, Worker};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::Notify,
@@ -43,6 +45,7 @@ use crate::{config::UsageError, end_signals::EndSignals, end_soon::end_soon, lim
 use commands::Commands;
 pub(crate) use flags::WorkFlags;
 use job::Job;
+use notifications::Unwrapped;
 use spans::Traced;
 
 /// The worker ended before the work in hand was done; it was given back to the queue.
@@ -137,6 +140,8 @@ async fn find_and_work(
         tracing::info!(queue = found.url, "working");
         let options = flags.options(&queue.queue);
         let handler = Traced::new(Arc::clone(&job), tracer.clone(), found.name());
+        // Around the span: a trace may have come with what was published.
+        let handler = Unwrapped::new(handler, flags.unwrap_sns.then_some(SnsEnvelope));
         let mut worker = Worker::new(found.peer, handler, options)
             .with_share(slots.share(priority))
             .with_metrics(counters.clone())

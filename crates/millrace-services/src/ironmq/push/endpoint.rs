@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_broker::{Incoming, SharedQueue};
-use millrace_core::{QueueKey, Url};
+use millrace_broker::{Incoming, SharedQueue, SlotSeq};
+use millrace_core::{QueueId, Url};
 use millrace_push::{
     AfterFailure, Answer, Attempted, BoxFuture, Endpoint, Failure, Request, Verdict,
 };
@@ -35,7 +35,7 @@ pub(super) struct Subscribed {
     /// Never empty.
     pub subscribers: Vec<Subscriber>,
     /// The queue that is drained, if it is hidden.
-    pub hidden: Option<QueueKey>,
+    pub hidden: Option<Arc<SharedQueue>>,
 }
 
 impl Subscribed {
@@ -60,18 +60,18 @@ impl Subscribed {
         message::id(&message.content, place, self.hidden.is_some())
     }
 
-    /// The id of the delivery, by which version 1 acknowledges it.
-    fn delivery_id(&self, message: &Incoming) -> String {
-        let catalog = self.pushers.shards.catalog();
-        let hidden = self.hidden.as_ref().and_then(|key| catalog.queue_by_key(key));
-        message_id(hidden.as_ref().unwrap_or(&self.queue).id(), message.delivery.at)
+    /// The queue that is drained, and the place of a message in it.
+    fn at(&self, message: &Incoming) -> (QueueId, SlotSeq) {
+        (self.hidden.as_ref().unwrap_or(&self.queue).id(), message.delivery.at)
     }
 
     /// The headers of a request: those of the message win over those of the subscriber, and those
     /// that are always set over all.
     fn headers(&self, message: &Incoming, subscriber: &Subscriber) -> Vec<(String, String)> {
         let id = self.id(message);
-        let delivery_id = self.delivery_id(message);
+        let (drained, at) = self.at(message);
+        // By which version 1 acknowledges the delivery.
+        let delivery_id = message_id(drained, at);
         let push = &self.settings.push;
         let version = if push.is_of_v1 { Version::V1 } else { Version::V3 };
         let names = [&*push.project, &self.queue.key().name, &id];
@@ -100,6 +100,7 @@ impl Subscribed {
         let id = self.id(message);
         self.pushers.statuses.change((self.queue.id(), &id), &subscriber.name, |status| {
             status.url.clone_from(&subscriber.url);
+            status.at = Some(self.at(message));
             change(status);
         });
     }
@@ -174,6 +175,10 @@ impl Subscribed {
 }
 
 impl Endpoint for Subscribed {
+    fn name(&self) -> &str {
+        self.queue.arn()
+    }
+
     fn is_local(&self, message: &Incoming) -> bool {
         message.delivery.receive_count <= self.attempts() && self.target(message).is_some()
     }

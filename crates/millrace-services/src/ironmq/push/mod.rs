@@ -302,13 +302,14 @@ impl Deliveries for Drained {
         let pushers = Arc::clone(&self.0);
         if key.is_hidden() {
             let (queue, subscriber) = pushers.subscriber_of(key)?;
+            let hidden = pushers.shards.catalog().queue_by_key(key)?;
             let settings = pushers.settings(&queue);
             return Some(Arc::new(Subscribed {
                 pushers,
                 queue,
                 settings,
                 subscribers: vec![subscriber],
-                hidden: Some(key.clone()),
+                hidden: Some(hidden),
             }));
         }
         let queue = pushers.shards.catalog().queue_by_key(key)?;

@@ -25,6 +25,10 @@ pub(super) struct Spread {
 }
 
 impl Endpoint for Spread {
+    fn name(&self) -> &str {
+        self.queue.arn()
+    }
+
     fn is_local(&self, _: &Incoming) -> bool {
         true
     }

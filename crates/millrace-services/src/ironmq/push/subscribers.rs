@@ -115,7 +115,7 @@ impl IronMq {
                     status.tries = u32::try_from(tries).unwrap_or(u32::MAX);
                     status.stage = stage(status.tries, state);
                 }
-                Some((at, place, ..)) => status.at = Some((at, place)),
+                Some((at, place, ..)) => status.at = status.at.or(Some((at, place))),
                 // It is with nobody any more.
                 None if status.stage.is_pending() => status.stage = Stage::Deleted,
                 None => {}

@@ -180,6 +180,35 @@ fn attributes_are_few_named_well_and_of_a_known_type() {
 }
 
 #[test]
+fn what_others_send_is_checked_alike() {
+    let with = |name, data_type, value: &'static str| Attribute {
+        name,
+        data_type,
+        value: value.as_bytes(),
+    };
+    for good in [
+        with("a", "String", "\t\u{e9}"),
+        with("a", "Number.int", "-1.5e3"),
+        with("a", "Binary", "\u{0}"),
+    ] {
+        assert!(is_sendable(b"x", &[good]), "{good:?}");
+    }
+    for bad in [
+        with("a", "String", "\u{0}"),
+        with("a", "String", ""),
+        with("a", "String.\u{1}", "x"),
+        with("a", "Number", "1e300"),
+        with("AWS.a", "String", "x"),
+    ] {
+        assert!(!is_sendable(b"x", &[bad]), "{bad:?}");
+    }
+    assert!(is_sendable(b"x\r\n", &[]));
+    for body in ["", "\u{0}", "a\u{b}", "\u{ffff}"] {
+        assert!(!is_sendable(body.as_bytes(), &[]), "{body:?}");
+    }
+}
+
+#[test]
 fn the_trace_header_is_the_only_system_attribute() {
     let is_taken = |name: &str, kind: &str, header: &str| {
         let value = MessageAttributeValue {
