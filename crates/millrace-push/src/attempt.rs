@@ -7,7 +7,7 @@ use millrace_broker::{Handle, Incoming, SharedQueue};
 use millrace_http::{Call, Head, Lane as HttpLane, Repeat, Transport, TransportError};
 use tokio::time::Instant;
 
-use crate::endpoint::{AfterFailure, Cause, Endpoint, Failure, Request, Verdict};
+use crate::endpoint::{AfterFailure, Attempted, Cause, Endpoint, Failure, Request, Verdict};
 use crate::figures::{EndpointCounters, LatestError};
 use crate::lanes::{Lane, Place};
 use crate::outage::Recovery;
@@ -33,6 +33,8 @@ pub(crate) struct Attempt {
     pub(crate) message: Incoming,
     /// What follows from the attempt is in the queue, or is on its way there.
     pub(crate) is_settled: bool,
+    /// The message did not leave the server.
+    pub(crate) is_local: bool,
 }
 
 /// Outcome of an attempt, as it counts for its endpoint.
@@ -44,6 +46,15 @@ pub(crate) enum Ended {
     Failed,
     /// There was no attempt.
     NotTried,
+}
+
+/// How a message is to be delivered.
+pub(crate) enum Prepared {
+    Request(Request, Arc<Transport>),
+    /// Within the server.
+    Local,
+    /// Not at all, for that reason.
+    Impossible(String),
 }
 
 /// Outcome of a request.
@@ -62,14 +73,11 @@ pub(crate) fn hold_s(timeout: Duration) -> u32 {
 
 impl Attempt {
     /// Sends the request once there is a place for it, and settles the message.
-    pub(crate) async fn run(
-        mut self,
-        lane: Lane,
-        prepared: Result<(Request, Arc<Transport>), String>,
-    ) -> Ended {
+    pub(crate) async fn run(mut self, lane: Lane, prepared: Prepared) -> Ended {
         let (request, transport) = match prepared {
-            Ok(prepared) => prepared,
-            Err(text) => {
+            Prepared::Request(request, transport) => (request, transport),
+            Prepared::Local => return self.run_locally().await,
+            Prepared::Impossible(text) => {
                 let outcome = Outcome { verdict: Verdict::Refused, status: None, text };
                 self.settle(outcome).await;
                 return Ended::NotTried;
@@ -90,6 +98,20 @@ impl Attempt {
         };
         self.settle(outcome).await;
         ended
+    }
+
+    async fn run_locally(mut self) -> Ended {
+        let began = Instant::now();
+        let delivered = self.endpoint.deliver(&self.message).await;
+        let after = began.elapsed();
+        let text = delivered.err();
+        let verdict = if text.is_none() { Verdict::Delivered } else { Verdict::Retry };
+        self.is_local = true;
+        self.settle(Outcome { verdict, status: None, text: text.unwrap_or_default() }).await;
+        match verdict {
+            Verdict::Delivered => Ended::Answered { after },
+            _ => Ended::Failed,
+        }
     }
 
     /// Waits for a place, and keeps the message hidden meanwhile. Then what is left of the hold is
@@ -127,7 +149,11 @@ impl Attempt {
                 let verdict = match error {
                     TransportError::AddressRefused { .. }
                     | TransportError::Head(_)
-                    | TransportError::Tls(_) => Verdict::Refused,
+                    | TransportError::Tls(_)
+                        if self.endpoint.is_refusal_final() =>
+                    {
+                        Verdict::Refused
+                    }
                     _ => Verdict::Retry,
                 };
                 failed(verdict, error.to_string())
@@ -147,6 +173,7 @@ impl Attempt {
 
     async fn settle(&mut self, outcome: Outcome) {
         let Outcome { verdict, status, text } = outcome;
+        self.endpoint.attempted(&self.message, &Attempted { verdict, status, text: &text });
         let attempts = self.message.delivery.receive_count;
         let error = |text| LatestError { at: self.shared.shards.now(), status, text };
         let retry_after = match verdict {
@@ -155,7 +182,9 @@ impl Attempt {
         };
         match (verdict, retry_after) {
             (Verdict::Delivered, _) => {
-                if let Some(Recovery { given_up }) = self.counters.delivered() {
+                if !self.is_local
+                    && let Some(Recovery { given_up }) = self.counters.delivered()
+                {
                     let endpoint = self.endpoint.name();
                     tracing::info!(endpoint, given_up, "an endpoint takes deliveries again");
                 }
@@ -169,7 +198,7 @@ impl Attempt {
             }
             (Verdict::Retry, Some(delay)) => {
                 tracing::debug!(queue = %self.queue.key(), attempts, error = text, "retry");
-                if self.counters.retried(error(text.clone())) {
+                if !self.is_local && self.counters.retried(error(text.clone())) {
                     let endpoint = self.endpoint.name();
                     tracing::warn!(endpoint, error = text, "deliveries to an endpoint fail");
                 }
@@ -226,13 +255,7 @@ impl Attempt {
     }
 
     fn handle(&self) -> Handle {
-        let delivery = &self.message.delivery;
-        Handle {
-            queue: self.queue.id(),
-            seq: delivery.at.seq,
-            slot: delivery.at.slot,
-            receive_count: delivery.receive_count,
-        }
+        handle(&self.queue, &self.message)
     }
 }
 
@@ -242,6 +265,17 @@ impl Drop for Attempt {
         if !self.is_settled && self.shared.is_stopping() {
             self.shared.shards.give_back_received(&[self.handle()]);
         }
+    }
+}
+
+/// The handle of a received message.
+pub(crate) fn handle(queue: &SharedQueue, message: &Incoming) -> Handle {
+    let delivery = &message.delivery;
+    Handle {
+        queue: queue.id(),
+        seq: delivery.at.seq,
+        slot: delivery.at.slot,
+        receive_count: delivery.receive_count,
     }
 }
 

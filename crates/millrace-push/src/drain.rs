@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use crate::attempt::{Attempt, Ended, hold_s};
+use crate::attempt::{Attempt, Ended, Prepared, handle, hold_s};
 use crate::endpoint::{Deliveries, Endpoint};
 use crate::figures::EndpointCounters;
 use crate::lanes::Window;
@@ -81,9 +81,11 @@ impl Drain {
             match self.next(&*endpoint).await {
                 Next::Received(messages) => {
                     // Its settings may have changed while nothing came.
-                    let endpoint = self.deliveries.endpoint(self.queue.key()).unwrap_or(endpoint);
-                    for message in messages {
-                        self.begin(&endpoint, message);
+                    match self.deliveries.endpoint(self.queue.key()) {
+                        Some(endpoint) => {
+                            messages.into_iter().for_each(|it| self.begin(&endpoint, it));
+                        }
+                        None => self.give_back(&messages),
                     }
                 }
                 Next::Again => {}
@@ -154,6 +156,7 @@ impl Drain {
             }
             Err(BrokerError::QueueDoesNotExist) => {
                 self.shared.forget(self.queue.id());
+                self.deliveries.deleted(&self.queue).await;
                 Next::End
             }
             Err(error) => {
@@ -164,11 +167,13 @@ impl Drain {
         }
     }
 
+    fn give_back(&self, messages: &[Incoming]) {
+        let handles: Vec<_> = messages.iter().map(|it| handle(&self.queue, it)).collect();
+        self.shared.shards.give_back_received(&handles);
+    }
+
     fn begin(&mut self, endpoint: &Arc<dyn Endpoint>, message: Incoming) {
-        let prepared = endpoint.request(&message).and_then(|request| {
-            let transport = self.transports.to(&request.url, endpoint.timeout(), &self.shared);
-            transport.map(|it| (request, it)).map_err(|error| error.to_string())
-        });
+        let prepared = self.prepared(&**endpoint, &message);
         let attempt = Attempt {
             shared: Arc::clone(&self.shared),
             queue: Arc::clone(&self.queue),
@@ -176,8 +181,23 @@ impl Drain {
             counters: Arc::clone(&self.counters),
             message,
             is_settled: false,
+            is_local: false,
         };
         self.attempts.spawn(attempt.run(self.window.lane(), prepared));
+    }
+
+    fn prepared(&mut self, endpoint: &dyn Endpoint, message: &Incoming) -> Prepared {
+        if endpoint.is_local(message) {
+            return Prepared::Local;
+        }
+        let request = match endpoint.request(message) {
+            Ok(request) => request,
+            Err(text) => return Prepared::Impossible(text),
+        };
+        match self.transports.to(&request.url, endpoint.timeout(), &self.shared) {
+            Ok(transport) => Prepared::Request(request, transport),
+            Err(error) => Prepared::Impossible(error.to_string()),
+        }
     }
 
     fn learn(&mut self, ended: Result<Ended, JoinError>) {

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_broker::Incoming;
+use millrace_broker::{Incoming, SharedQueue};
 use millrace_core::{QueueKey, Url};
 use millrace_http::Answer;
 
@@ -20,6 +20,11 @@ pub trait Deliveries: Send + Sync {
     /// a change counts from the next one on. `None` ends the draining of the queue; what is in it
     /// stays there.
     fn endpoint(&self, queue: &QueueKey) -> Option<Arc<dyn Endpoint>>;
+
+    /// A queue that was drained is deleted: what belongs to it can go, too.
+    fn deleted<'a>(&'a self, _queue: &'a SharedQueue) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
 }
 
 /// The endpoint of a hidden queue. Its methods are called on the thread of all deliveries, and must
@@ -35,6 +40,21 @@ pub trait Endpoint: Send + Sync {
     ///
     /// With a text for people, if the message cannot be delivered at all: it has failed then.
     fn request(&self, message: &Incoming) -> Result<Request, String>;
+
+    /// True if a message does not leave the server: [`Endpoint::deliver`] is called instead of
+    /// sending a request. Such deliveries are not counted.
+    fn is_local(&self, _message: &Incoming) -> bool {
+        false
+    }
+
+    /// Delivers a message within the server.
+    ///
+    /// # Errors
+    ///
+    /// With a text for people, if there is to be another attempt.
+    fn deliver<'a>(&'a self, _message: &'a Incoming) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async { Err("messages of this endpoint go out".to_owned()) })
+    }
 
     /// How long to wait before attempt number `attempt` (2 is the first retry); `None` if the
     /// delivery has failed. Whole seconds count, 11 hours at most.
@@ -54,6 +74,15 @@ pub trait Endpoint: Send + Sync {
     fn judge(&self, answer: &Answer) -> Verdict {
         Verdict::of_status(answer.status)
     }
+
+    /// False: calls that the network policy refuses, or that can never succeed, are repeated like
+    /// those that fail. The next attempt may go elsewhere.
+    fn is_refusal_final(&self) -> bool {
+        true
+    }
+
+    /// An attempt has ended; what follows from it comes next.
+    fn attempted(&self, _message: &Incoming, _attempt: &Attempted<'_>) {}
 
     /// The message was delivered; it is deleted from the hidden queue next.
     fn delivered(&self, _message: &Incoming) {}
@@ -75,6 +104,16 @@ pub struct Request {
     pub headers: Vec<(&'static str, String)>,
     /// Headers whose names are the message's own.
     pub other_headers: Vec<(String, String)>,
+}
+
+/// Outcome of one attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempted<'a> {
+    pub verdict: Verdict,
+    /// If there was an answer.
+    pub status: Option<u16>,
+    /// For people, one line; empty if nothing failed.
+    pub text: &'a str,
 }
 
 /// Meaning of an answer.

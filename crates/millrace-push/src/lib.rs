@@ -32,7 +32,8 @@ mod throttle;
 mod transports;
 
 pub use endpoint::{
-    ANSWER_TIMEOUT, AfterFailure, BoxFuture, Cause, Deliveries, Endpoint, Failure, Request, Verdict,
+    ANSWER_TIMEOUT, AfterFailure, Attempted, BoxFuture, Cause, Deliveries, Endpoint, Failure,
+    Request, Verdict,
 };
 pub use figures::{EndpointFigures, LatestError, PushFigures};
 pub use push::{Push, PushOptions};

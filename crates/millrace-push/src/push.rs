@@ -129,6 +129,19 @@ impl Push {
         drains.insert(id, Entry { counters, wishes, task });
     }
 
+    /// Runs a task of a service on the thread of deliveries, which it must not block, until it ends
+    /// or the server stops.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut stopping = self.shared.stopping();
+        self.runtime.spawn(async move {
+            tokio::select! {
+                // An error is the end of the sender, and as good as a stop.
+                _ = stopping.wait_for(|is_stopping| *is_stopping) => {}
+                () = task => {}
+            }
+        });
+    }
+
     /// Counts of all endpoints since the process started.
     pub fn figures(&self) -> PushFigures {
         self.shared.counters.figures()

@@ -287,10 +287,12 @@ async fn a_queue_without_endpoint_keeps_its_messages_until_it_has_one_again() {
     // The drain that waits in the queue sees it with the next message.
     setup.forget("a");
     setup.send(&queue, "2");
-    eventually(|| receiver.requests().len() == 2).await;
     eventually(|| setup.push.endpoint_figures(queue.id()).is_none()).await;
     setup.send(&queue, "3");
-    assert_eq!(queue.counts().ready, 1);
+    assert_eq!(queue.counts().ready, 2);
+    let left = queue.browser().peek(1).unwrap();
+    assert_eq!(left[0].delivery.receive_count, 0, "as if it had not been received");
+    assert_eq!(receiver.requests().len(), 1);
 
     setup.know("a", Target::new(&receiver.url()));
     setup.drain(&queue);
@@ -397,4 +399,49 @@ async fn the_signing_key_is_made_when_it_is_first_needed_and_outlives_the_server
     let setup = setup.restart();
     let again = KeptSigner::open(&setup.shards).unwrap();
     assert_eq!(again.get().unwrap().to_bytes(), made);
+}
+
+#[tokio::test]
+async fn what_stays_in_the_server_is_repeated_and_not_counted() {
+    let setup = Setup::new();
+    let outcomes = vec![Ok(()), Err("not yet".to_owned())];
+    let queue = setup.queue("a", Target::new("http://127.0.0.1:1").retries(1, 1).local(outcomes));
+
+    setup.send(&queue, "x");
+    let target = setup.target("a");
+    eventually(|| target.attempts().len() == 1).await;
+    setup.until_hidden_for(&queue, 1).await;
+    setup.shards.advance_clock(Duration::from_secs(1));
+    eventually(|| queue.counts().total() == 0).await;
+
+    let expected = [(1, Verdict::Retry, None), (2, Verdict::Delivered, None)];
+    assert_eq!(target.attempts(), expected);
+    assert_eq!(target.delivered(), 1);
+    let figures = setup.push.figures();
+    assert_eq!((figures.attempts, figures.delivered, figures.retried), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_service_may_have_refused_calls_repeated_and_hears_of_each() {
+    let receiver = FaultServer::start(ok).await.unwrap();
+    let setup = Setup::refusing_private();
+    let target = Target::new(&receiver.url()).retries(1, 0).repeats_refusals();
+    let queue = setup.queue("a", target);
+
+    setup.send(&queue, "x");
+    eventually(|| queue.counts().total() == 0).await;
+
+    let target = setup.target("a");
+    assert_eq!(target.attempts(), [(1, Verdict::Retry, None), (2, Verdict::Retry, None)]);
+    assert_eq!(target.failures()[0].1.cause, Cause::Exhausted);
+    assert!(receiver.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_service_is_told_of_deleted_queues() {
+    let setup = Setup::new();
+    let queue = setup.queue("a", Target::new("http://127.0.0.1:1"));
+
+    setup.delete(&queue).await;
+    eventually(|| setup.deleted() == ["a"]).await;
 }

@@ -136,7 +136,7 @@ impl Services {
         let cloudwatch = Arc::new(CloudWatch::new(shards.clone(), monitor.clone()));
         let sns = Arc::new(Sns::new(SnsParts {
             shards: shards.clone(),
-            push,
+            push: push.clone(),
             urls: options.sqs.clone(),
             endpoint: options.endpoint.clone(),
             is_guarded: auth.is_on(),
@@ -184,7 +184,8 @@ impl Services {
             account: account.clone(),
             is_test: options.is_test,
         };
-        let iron_mq = IronMq::new(shards.clone(), projects.clone(), requests.clone());
+        let outbound = (push, options.sqs.clone());
+        let iron_mq = IronMq::new(shards.clone(), projects.clone(), requests.clone(), outbound);
         let mut branches: Vec<Arc<dyn Branch>> = vec![
             Arc::new(iron_mq),
             Arc::new(telemetry),

@@ -18,8 +18,8 @@ use millrace_journal::{
 use millrace_push::network::{NetworkPolicy, Private};
 use millrace_push::retry::RetryPolicy;
 use millrace_push::{
-    AfterFailure, Answer, BoxFuture, Deliveries, Endpoint, Failure, Push, PushOptions, Request,
-    Verdict,
+    AfterFailure, Answer, Attempted, BoxFuture, Deliveries, Endpoint, Failure, Push, PushOptions,
+    Request, Verdict,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -73,6 +73,10 @@ pub(crate) struct Target {
     after_failure: Mutex<AfterFailure>,
     delivered: AtomicUsize,
     failures: Mutex<Vec<(String, Failure)>>,
+    /// Answers to local deliveries; none if they are requests.
+    local: Option<Mutex<Vec<Result<(), String>>>>,
+    repeats_refusals: bool,
+    attempts: Mutex<Vec<(u32, Verdict, Option<u16>)>>,
 }
 
 impl Target {
@@ -86,7 +90,24 @@ impl Target {
             after_failure: Mutex::new(AfterFailure::Redriven),
             delivered: AtomicUsize::new(0),
             failures: Mutex::default(),
+            local: None,
+            repeats_refusals: false,
+            attempts: Mutex::default(),
         }
+    }
+
+    /// Messages stay within the server: these are the outcomes of attempts, from the last.
+    pub(crate) fn local(self, outcomes: Vec<Result<(), String>>) -> Target {
+        Target { local: Some(Mutex::new(outcomes)), ..self }
+    }
+
+    pub(crate) fn repeats_refusals(self) -> Target {
+        Target { repeats_refusals: true, ..self }
+    }
+
+    /// Number, verdict and status of each attempt that has ended.
+    pub(crate) fn attempts(&self) -> Vec<(u32, Verdict, Option<u16>)> {
+        self.attempts.lock().unwrap().clone()
     }
 
     pub(crate) fn retries(self, retries: u32, delay_s: u32) -> Target {
@@ -138,6 +159,25 @@ impl Endpoint for Target {
         self.retry.delay_before(attempt)
     }
 
+    fn is_local(&self, _message: &Incoming) -> bool {
+        self.local.is_some()
+    }
+
+    fn deliver<'a>(&'a self, _message: &'a Incoming) -> BoxFuture<'a, Result<(), String>> {
+        let outcomes = self.local.as_ref().unwrap();
+        let outcome = outcomes.lock().unwrap().pop().unwrap();
+        Box::pin(async { outcome })
+    }
+
+    fn is_refusal_final(&self) -> bool {
+        !self.repeats_refusals
+    }
+
+    fn attempted(&self, message: &Incoming, attempt: &Attempted<'_>) {
+        let number = message.delivery.receive_count;
+        self.attempts.lock().unwrap().push((number, attempt.verdict, attempt.status));
+    }
+
     fn max_per_second(&self) -> Option<u32> {
         self.per_second
     }
@@ -168,12 +208,16 @@ impl Endpoint for Target {
 }
 
 #[derive(Default)]
-struct Targets(Mutex<HashMap<String, Arc<Target>>>);
+struct Targets(Mutex<HashMap<String, Arc<Target>>>, Mutex<Vec<String>>);
 
 impl Deliveries for Targets {
     fn endpoint(&self, queue: &QueueKey) -> Option<Arc<dyn Endpoint>> {
         let target = self.0.lock().unwrap().get(&queue.name).cloned()?;
         Some(target)
+    }
+
+    fn deleted<'a>(&'a self, queue: &'a SharedQueue) -> BoxFuture<'a, ()> {
+        Box::pin(async { self.1.lock().unwrap().push(queue.key().name.clone()) })
     }
 }
 
@@ -296,6 +340,11 @@ impl Setup {
             delay_s: None,
         };
         queue.begin_send(&[message]).unwrap();
+    }
+
+    /// Queues of which the service was told that they are deleted.
+    pub(crate) fn deleted(&self) -> Vec<String> {
+        self.targets.1.lock().unwrap().clone()
     }
 
     pub(crate) async fn delete(&self, queue: &SharedQueue) {

@@ -1,10 +1,11 @@
 //! Messages: posting, reserving, looking.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use millrace_broker::{
     Attribute, BrokerError, Browse, BrowseCursor, BrowseFilter, Incoming, Kind, NewContent,
-    Outgoing, ReceiveRequest, SharedQueue,
+    Outgoing, Peeked, ReceiveRequest, SharedQueue,
 };
 use millrace_core::{MessageId, limits, md5_of_each};
 use millrace_wire::ironmq::{
@@ -17,14 +18,14 @@ use millrace_wire::{Response, Unsent};
 use super::ids::{message_id, place};
 use super::queues::number;
 use super::refusal::{Refusal, bounded, delay};
-use super::{Asking, IronMq};
+use super::{Asking, IronMq, push};
 
 /// SenderId of messages that came by IronMQ.
-const SENDER: &str = "ironmq";
+pub(super) const SENDER: &str = "ironmq";
 /// Group of messages in FIFO queues, which IronMQ does not know: all are in order.
-const GROUP: &str = "ironmq";
+pub(super) const GROUP: &str = "ironmq";
 /// What a push header is called among the attributes of a message.
-const PUSH_HEADER: &str = "IronMQ.PushHeader.";
+pub(super) const PUSH_HEADER: &str = "IronMQ.PushHeader.";
 /// Entries visited, and bytes read, for a peek.
 const PEEK_VISITS: usize = 10_000;
 const PEEK_BYTES: usize = 8 << 20;
@@ -157,6 +158,9 @@ impl IronMq {
         let timeout = bounded("timeout", request.timeout, 1, timeout_max)?;
         let wait = bounded("wait", request.wait, 0, limits::ironmq::WAIT_S)?;
         let queue = self.queue(asking, name)?;
+        if self.pushers.settings(&queue).is_push() {
+            return Err(Refusal::bad("Messages of a push queue go to its subscribers"));
+        }
         let receive = ReceiveRequest {
             max: max as usize,
             visibility_timeout_s: timeout,
@@ -210,15 +214,33 @@ impl IronMq {
             max_visits: PEEK_VISITS,
             max_bytes: PEEK_BYTES,
         };
-        let browsed = queue.browser().page(&browse)?;
         let mut messages = Messages::with_capacity(0);
-        for peeked in &browsed.messages {
+        let mut add = |id: &str, peeked: &Peeked| {
             messages.add(&MessageShown {
-                id: &message_id(queue.id(), peeked.delivery.at),
+                id,
                 body: peeked.content.body(),
                 reserved_count: peeked.delivery.receive_count,
                 ..MessageShown::default()
             });
+        };
+        let mut shown = 0;
+        for peeked in &queue.browser().page(&browse)?.messages {
+            add(&message_id(queue.id(), peeked.delivery.at), peeked);
+            shown += 1;
+        }
+        // Each once, though it may wait for several subscribers.
+        let mut others = BTreeSet::new();
+        for (_, hidden) in self.pushers.hidden(&queue) {
+            if shown == limit {
+                break;
+            }
+            for peeked in &hidden.browser().page(&browse)?.messages {
+                let id = push::shown_id(peeked, &hidden);
+                if shown < limit && others.insert(id.clone()) {
+                    add(&id, peeked);
+                    shown += 1;
+                }
+            }
         }
         Ok(messages.answer())
     }
@@ -231,7 +253,14 @@ impl IronMq {
     ) -> Result<Response, Refusal> {
         let queue = self.queue(asking, name)?;
         let at = place(&queue, id).ok_or_else(Refusal::no_message)?;
-        let peeked = queue.browser().one(at)?.ok_or_else(Refusal::no_message)?;
+        let mut peeked = queue.browser().one(at)?;
+        let mut budget = push::Budget::default();
+        for (subscriber, hidden) in self.pushers.hidden(&queue) {
+            if peeked.is_none() {
+                peeked = self.pushers.find((&queue, id), (&subscriber, &hidden), &mut budget)?;
+            }
+        }
+        let peeked = peeked.ok_or_else(Refusal::no_message)?;
         let is_v1 = asking.version == Version::V1;
         let timeout = queue.definition().settings.visibility_timeout_s;
         let state = match peeked.state {
@@ -305,7 +334,7 @@ fn check_headers<'a>(headers: &'a Headers<'_>) -> Result<Vec<(String, &'a str)>,
     checked.collect()
 }
 
-fn check_header(name: &str, value: &str) -> Result<(), Refusal> {
+pub(super) fn check_header(name: &str, value: &str) -> Result<(), Refusal> {
     let is_name = (1..=limits::ironmq::PUSH_HEADER_NAME_BYTES).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     if !is_name {

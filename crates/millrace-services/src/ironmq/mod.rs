@@ -5,9 +5,11 @@
 //! and texts. Requests are found by their paths ([`millrace_wire::ironmq::route`]), so the service
 //! is a branch of the table and no row.
 
+mod alerts;
 mod ids;
 mod messages;
 mod projects;
+mod push;
 mod queues;
 mod refusal;
 mod reservations;
@@ -17,6 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use millrace_broker::Shards;
+use millrace_push::Push;
 use millrace_wire::ironmq::{
     self, Endpoint, Holding, Ids, PostedMessages, QueueRequest, QueueWrapped, Reserve, Route,
     Version,
@@ -26,10 +29,13 @@ use millrace_wire::{Judgement, Request, Response};
 
 use crate::projects::{Namespace, Projects};
 use crate::service::Boxed;
+use crate::sqs::SqsOptions;
 use crate::table::Branch;
 use crate::telemetry::RequestCounts;
+use alerts::Alerts;
+use push::Pushers;
 use refusal::Refusal;
-use settings::Asked;
+use settings::{Asked, SetBy};
 
 /// Answers that are larger may find no room; what they hand out is then taken back.
 const MAY_BE_REFUSED_BYTES: usize = 64 << 10;
@@ -38,7 +44,19 @@ const MAY_BE_REFUSED_BYTES: usize = 64 << 10;
 pub(crate) struct IronMq {
     shards: Arc<Shards>,
     projects: Arc<Projects>,
+    pushers: Arc<Pushers>,
+    alerts: Arc<Alerts>,
+    /// Links begin as queue URLs do.
+    urls: SqsOptions,
     requests: Arc<RequestCounts>,
+}
+
+/// What is to be done with the entries of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Add,
+    Replace,
+    Remove,
 }
 
 /// A request whose caller is known.
@@ -46,12 +64,22 @@ struct Asking<'a> {
     version: Version,
     namespace: Arc<Namespace>,
     request: &'a Request<'a>,
+    urls: &'a SqsOptions,
 }
 
 impl<'a> Asking<'a> {
     /// What is asked for about a queue.
-    fn asked<'r>(&self, request: &'r QueueRequest<'r>) -> Asked<'r> {
-        Asked { request, is_type_changeable: self.version == Version::V1 }
+    fn asked<'r>(&'r self, request: &'r QueueRequest<'r>) -> Asked<'r> {
+        Asked { request, is_type_changeable: self.version == Version::V1, by: self.set_by() }
+    }
+
+    fn set_by(&self) -> SetBy<'_> {
+        SetBy {
+            is_v1: self.version == Version::V1,
+            project: &self.namespace.project,
+            urls: self.urls,
+            request: self.request,
+        }
     }
 
     /// The error for a required field that is not there.
@@ -84,8 +112,12 @@ impl IronMq {
         shards: Arc<Shards>,
         projects: Arc<Projects>,
         requests: Arc<RequestCounts>,
+        (push, urls): (Option<Arc<Push>>, SqsOptions),
     ) -> IronMq {
-        IronMq { shards, projects, requests }
+        let pushers = Arc::new(Pushers::new(shards.clone(), push));
+        pushers.start();
+        let alerts = Alerts::start(&pushers);
+        IronMq { shards, projects, pushers, alerts, urls, requests }
     }
 
     async fn respond(&self, request: &Request<'_>) -> Response {
@@ -99,7 +131,7 @@ impl IronMq {
         let response = match projects::enter(&self.projects, &project, request) {
             Ok(namespace) => {
                 let tenant = projects::tenant(&self.projects, &namespace);
-                let asking = Asking { version, namespace, request };
+                let asking = Asking { version, namespace, request, urls: &self.urls };
                 let answer = self.act(&asking, &endpoint).await;
                 let mut response = answer.unwrap_or_else(|refusal| refusal.response());
                 response.admitted = Some(tenant);
@@ -154,7 +186,25 @@ impl IronMq {
             Endpoint::Release(name, id) => {
                 self.release(asking, name, id, &asking.body::<Holding<'_>>()?).await
             }
-            _ => Err(Refusal::new(501, "Not served yet")),
+            Endpoint::PushStatuses(name, id) => self.push_statuses(asking, name, id),
+            Endpoint::DeletePushStatus(name, id, delivery) => {
+                self.acknowledge(asking, name, id, delivery).await
+            }
+            Endpoint::AddSubscribers(name) => {
+                self.change_subscribers(asking, name, Change::Add).await
+            }
+            Endpoint::ReplaceSubscribers(name) => {
+                self.change_subscribers(asking, name, Change::Replace).await
+            }
+            Endpoint::RemoveSubscribers(name) => {
+                self.change_subscribers(asking, name, Change::Remove).await
+            }
+            Endpoint::AddAlerts(name) => self.change_alerts(asking, name, Change::Add).await,
+            Endpoint::ReplaceAlerts(name) => {
+                self.change_alerts(asking, name, Change::Replace).await
+            }
+            Endpoint::DeleteAlerts(name) => self.change_alerts(asking, name, Change::Remove).await,
+            Endpoint::DeleteAlert(name, id) => self.delete_alert(asking, name, id).await,
         }
     }
 }

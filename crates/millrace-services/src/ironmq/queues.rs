@@ -66,11 +66,16 @@ impl IronMq {
     ) -> Result<Response, Refusal> {
         let queue = self.queue(asking, name)?;
         self.shards.catalog().delete_queue(&queue).await?;
+        self.pushers.deleted(&queue).await;
         Ok(ironmq::text(200, "Deleted."))
     }
 
     pub(super) async fn clear(&self, asking: &Asking<'_>, name: &str) -> Result<Response, Refusal> {
-        self.queue(asking, name)?.clear().await?;
+        let queue = self.queue(asking, name)?;
+        queue.clear().await?;
+        for (_, hidden) in self.pushers.hidden(&queue) {
+            hidden.clear().await?;
+        }
         Ok(ironmq::text(200, "Cleared"))
     }
 
@@ -143,7 +148,11 @@ impl IronMq {
             self.shards.home()?.committed(Some(ticket)).await?;
         }
         match created {
-            Creation::Created(queue) => Ok(queue),
+            Creation::Created(queue) => {
+                self.pushers.changed(&queue, &IronSettings::default()).await;
+                self.alerts.watch(&queue);
+                Ok(queue)
+            }
             // Somebody else was quicker.
             Creation::Existing(queue) => {
                 self.change(asking, &queue, request).await?;
@@ -155,7 +164,7 @@ impl IronMq {
     async fn change(
         &self,
         asking: &Asking<'_>,
-        queue: &SharedQueue,
+        queue: &Arc<SharedQueue>,
         request: &QueueRequest<'_>,
     ) -> Result<(), Refusal> {
         let asked = asking.asked(request);
@@ -167,7 +176,24 @@ impl IronMq {
         let mut wanted = Definition::clone(&queue.definition());
         apply(&mut wanted)?;
         self.make_queues_of(asking, &wanted.settings, request).await?;
-        self.shards.catalog().update_queue(queue, apply).await?
+        self.update(queue, apply).await
+    }
+
+    /// Changes a queue's definition and what follows from it.
+    pub(super) async fn update(
+        &self,
+        queue: &Arc<SharedQueue>,
+        change: impl FnOnce(&mut Definition) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let mut old = IronSettings::default();
+        let updated = self.shards.catalog().update_queue(queue, |definition| {
+            old = IronSettings::of(definition);
+            change(definition)
+        });
+        updated.await??;
+        self.pushers.changed(queue, &old).await;
+        self.alerts.watch(queue);
+        Ok(())
     }
 
     /// Creates the queues that a queue's settings name, if they are missing.
@@ -196,7 +222,11 @@ impl IronMq {
         let definition = queue.definition();
         let iron = IronSettings::of(&definition);
         let (counts, _) = queue.count_messages();
-        let counters = (counts.total(), QueueGlance::of(queue).sent_total);
+        // What waits for any subscriber; with several, for the one with most.
+        let hidden = self.pushers.hidden(queue).into_iter();
+        let hidden = hidden.map(|(_, hidden)| hidden.count_messages().0.total()).max();
+        let size = counts.total() + hidden.unwrap_or_default();
+        let counters = (size, QueueGlance::of(queue).sent_total);
         let description = match asking.version {
             Version::V3 => {
                 let described =

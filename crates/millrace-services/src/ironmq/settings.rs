@@ -2,18 +2,41 @@
 //! subscribers, alerts. What both have in common is in the definition's own fields, so that each
 //! sees what the other has set.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use millrace_broker::{Definition, Redrive, Settings};
-use millrace_core::{QueueKey, limits};
-use millrace_wire::ironmq::{Alert as AlertAsked, QueueRequest, Subscriber as SubscriberAsked};
+use millrace_core::{QueueKey, Url, limits};
+use millrace_wire::Request;
+use millrace_wire::ironmq::{
+    self, Alert as AlertAsked, QueueRequest, Subscriber as SubscriberAsked,
+};
 use millrace_wire::sqs::Text;
 use serde::{Deserialize, Serialize};
 
 use super::refusal::{Refusal, bounded};
+use crate::sqs::SqsOptions;
 
 /// The attribute's name. SQS does not show it.
-const ATTRIBUTE: &str = "IronMQ";
+pub(super) const ATTRIBUTE: &str = "IronMQ";
+
+/// All subscribers of a queue, as JSON.
+const SUBSCRIBERS_BYTES_MAX: usize = 64 << 10;
+const SUBSCRIBER_NAME_BYTES_MAX: usize = 1_024;
+const SUBSCRIBER_URL_BYTES_MAX: usize = 4_096;
+/// Headers of requests that a subscriber cannot choose.
+const SERVER_HEADERS: [&str; 10] = [
+    "Host",
+    "Content-Length",
+    "Transfer-Encoding",
+    "Connection",
+    "Expect",
+    "Iron-Message-Id",
+    "Iron-Reservation-Id",
+    "Iron-Subscriber-Name",
+    "Iron-Subscriber-Message-Id",
+    "Iron-Subscriber-Message-Url",
+];
 
 /// Settings that only IronMQ knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +72,26 @@ pub(super) struct Push {
     /// Empty if there is none.
     #[serde(default)]
     pub error_queue: String,
+    /// The subscribers were set by version 1.
+    #[serde(default)]
+    pub is_of_v1: bool,
+    /// The project of whoever set the subscribers, and where the server was reached then: both are
+    /// in the links that subscribers get.
+    #[serde(default)]
+    pub project: String,
+    #[serde(default)]
+    pub origin: String,
+}
+
+/// A subscriber that is a queue of the same project, by its name.
+pub(super) struct SubscribedQueue<'a>(pub Cow<'a, str>);
+
+impl<'a> SubscribedQueue<'a> {
+    /// The queue in a URL, if it is one.
+    pub(super) fn of(url: &'a str) -> Option<SubscribedQueue<'a>> {
+        let name = url.strip_prefix("ironmq:///").filter(|name| !name.contains('/'))?;
+        ironmq::decoded(name).ok().map(SubscribedQueue)
+    }
 }
 
 /// An endpoint.
@@ -100,6 +143,9 @@ impl Default for Push {
             retries: limits::ironmq::RETRIES,
             retries_delay_s: limits::ironmq::RETRIES_DELAY_S,
             error_queue: String::new(),
+            is_of_v1: false,
+            project: String::new(),
+            origin: String::new(),
         }
     }
 }
@@ -174,12 +220,13 @@ impl IronSettings {
         Ok(())
     }
 
-    fn set_push(&mut self, request: &QueueRequest<'_>) -> Result<(), Refusal> {
+    fn set_push(&mut self, asked: Asked<'_>) -> Result<(), Refusal> {
+        let request = asked.request;
         let wrapped = request.push.as_ref();
         let subscribers = wrapped.and_then(|it| it.subscribers.as_ref());
         if let Some(given) = subscribers.or(request.subscribers.as_ref()) {
             let given: Result<Vec<_>, _> = given.0.iter().map(Subscriber::checked).collect();
-            self.push.subscribers = unique(given?)?;
+            self.set_subscribers(given?, asked.by)?;
         }
         let limits = (limits::ironmq::RETRIES_MAX, limits::ironmq::RETRIES_DELAY_MAX_S);
         let retries = wrapped.map_or(request.retries, |it| it.retries.or(request.retries));
@@ -203,15 +250,44 @@ impl IronSettings {
     }
 }
 
+impl IronSettings {
+    /// Sets who gets the messages.
+    pub(super) fn set_subscribers(
+        &mut self,
+        subscribers: Vec<Subscriber>,
+        by: SetBy<'_>,
+    ) -> Result<(), Refusal> {
+        let bytes: usize = subscribers.iter().map(Subscriber::bytes).sum();
+        if bytes > SUBSCRIBERS_BYTES_MAX {
+            return Err(Refusal::bad("The subscribers of a queue can have up to 64 KB"));
+        }
+        self.push.subscribers = unique(subscribers)?;
+        self.push.is_of_v1 = by.is_v1;
+        by.project.clone_into(&mut self.push.project);
+        self.push.origin = by.urls.origin(by.request).to_string();
+        Ok(())
+    }
+}
+
 impl Subscriber {
+    /// About as JSON.
+    fn bytes(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len() + 6);
+        self.name.len() + self.url.len() + headers.sum::<usize>() + 34
+    }
+
     /// A subscriber as a client describes it.
     pub(super) fn checked(asked: &SubscriberAsked<'_>) -> Result<Subscriber, Refusal> {
         let url = asked.url.as_ref().map(Text::as_str).unwrap_or_default();
-        if url.is_empty() {
-            return Err(Refusal::bad("A subscriber must have a url"));
-        }
+        check_url(url)?;
         let name = asked.name.as_ref().map(Text::as_str).filter(|name| !name.is_empty());
+        if name.is_some_and(|name| name.len() > SUBSCRIBER_NAME_BYTES_MAX) {
+            return Err(Refusal::bad("A subscriber's name can have up to 1024 bytes"));
+        }
         let headers = asked.headers.as_ref().map(|it| &it.0[..]).unwrap_or_default();
+        for (name, value) in headers {
+            check_subscriber_header(name, value)?;
+        }
         let headers =
             headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         Ok(Subscriber { name: name.unwrap_or(url).to_owned(), url: url.to_owned(), headers })
@@ -252,12 +328,57 @@ impl Alert {
     }
 }
 
+/// Subscribers that can be served.
+fn check_url(url: &str) -> Result<(), Refusal> {
+    if url.is_empty() {
+        return Err(Refusal::bad("A subscriber must have a url"));
+    }
+    if url.len() > SUBSCRIBER_URL_BYTES_MAX {
+        return Err(Refusal::bad("A subscriber's url can have up to 4096 bytes"));
+    }
+    if let Some(SubscribedQueue(name)) = SubscribedQueue::of(url) {
+        return check_name(&name);
+    }
+    let scheme = url.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    match &*scheme {
+        "ironmq" => Err(Refusal::bad(
+            "Of ironmq URLs only ironmq:///queue is supported: a queue of the same project",
+        )),
+        "ironworker" => Err(Refusal::bad("ironworker URLs are not supported")),
+        _ => match Url::parse(url) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Refusal::bad(format!("A subscriber's url is not valid: {error}"))),
+        },
+    }
+}
+
+fn check_subscriber_header(name: &str, value: &str) -> Result<(), Refusal> {
+    let is_char = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.!#$%&'*+^`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_char) || value.chars().any(char::is_control) {
+        return Err(Refusal::bad("A subscriber's header is not valid"));
+    }
+    if SERVER_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+        return Err(Refusal::bad(format!("Subscriber header {name} is not allowed")));
+    }
+    Ok(())
+}
+
 /// A request to create a queue or to change one.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub request: &'a QueueRequest<'a>,
     /// Version 1.
     pub is_type_changeable: bool,
+    pub by: SetBy<'a>,
+}
+
+/// Who sets subscribers.
+#[derive(Clone, Copy)]
+pub(super) struct SetBy<'a> {
+    pub is_v1: bool,
+    pub project: &'a str,
+    pub urls: &'a SqsOptions,
+    pub request: &'a Request<'a>,
 }
 
 /// The settings of a queue that IronMQ creates.
@@ -289,7 +410,7 @@ pub(super) fn apply(
         settings.retention_s = expiration;
     }
     iron.set_type(asked, is_new)?;
-    iron.set_push(request)?;
+    iron.set_push(asked)?;
     if let Some(dead_letter) = &request.dead_letter {
         let name = dead_letter.queue_name.as_ref().map(Text::as_str);
         let max_max = limits::ironmq::MAX_RESERVATIONS_MAX;
@@ -302,7 +423,7 @@ pub(super) fn apply(
             numbered.map(|(number, it)| Alert::checked(it, format!("{number}"))).collect();
         iron.alerts = alerts?;
     }
-    check_together(settings, iron, request.push.is_some())?;
+    check_together(key, settings, iron, request.push.is_some())?;
     iron.store(attributes)
 }
 
@@ -345,6 +466,7 @@ fn set_dead_letter(
 
 /// Rules about several settings.
 pub(super) fn check_together(
+    key: &QueueKey,
     settings: &Settings,
     iron: &IronSettings,
     names_push: bool,
@@ -366,6 +488,13 @@ pub(super) fn check_together(
     }
     if !iron.alerts.is_empty() {
         return Err(Refusal::bad("Push queues do not support alerts."));
+    }
+    if key.name.ends_with(".fifo") {
+        return Err(Refusal::bad("FIFO queues cannot be push queues"));
+    }
+    let is_own = |it: &Subscriber| SubscribedQueue::of(&it.url).is_some_and(|it| it.0 == key.name);
+    if iron.push.error_queue == key.name || iron.push.subscribers.iter().any(is_own) {
+        return Err(Refusal::bad("A queue cannot post to itself"));
     }
     if settings.redrive.is_some() {
         return Err(Refusal::bad("Push queues do not support dead letter queues"));
@@ -393,5 +522,24 @@ pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
     match is_allowed {
         true => Ok(()),
         false => Err(Refusal::bad("Queue name must be 1 to 255 bytes without control characters")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscribers_are_http_endpoints_or_queues_of_the_project() {
+        let name = |url| SubscribedQueue::of(url).map(|it| it.0.into_owned());
+        assert_eq!(name("ironmq:///a%20b%2Fc"), Some("a b/c".to_owned()));
+        for url in ["http://h/x?y", "https://h:1", "ironmq:///a%20b"] {
+            assert_eq!(check_url(url), Ok(()), "{url}");
+        }
+        let too_long = format!("http://h/{}", "x".repeat(SUBSCRIBER_URL_BYTES_MAX));
+        let refused = ["", "x", "ftp://h", "ironmq:///", "ironmq:///a/b", "ironmq://p:t@h/q"];
+        for url in refused.into_iter().chain(["ironworker://p:t@h/c", "IRONMQ:///q", &too_long]) {
+            assert_eq!(check_url(url).map_err(|it| it.status), Err(400), "{url}");
+        }
     }
 }

@@ -14,5 +14,5 @@ pub use requests::{
     Alert, AlertsRequest, Claimed, DeadLetterRequest, Holding, Ids, Posted, PostedMessages,
     PushRequest, QueueRequest, QueueWrapped, Reserve, Subscriber, SubscribersRequest, read,
 };
-pub use route::{Endpoint, Misrouted, Route, Version, route};
+pub use route::{Endpoint, Misrouted, Route, Version, decoded, message_path, route};
 pub use value::{Flag, Headers, Number};

@@ -135,6 +135,25 @@ pub fn route<'a>(request: &Request<'a>) -> Option<Result<Route<'a>, Misrouted>> 
     Some(below(version, rest, method(request)))
 }
 
+/// The path of a message: in version 1, which has no reservation ids, of one delivery of it.
+pub fn message_path(
+    version: Version,
+    [project, queue, message]: [&str; 3],
+    delivery: &str,
+) -> String {
+    let (root, last) = match version {
+        Version::V1 => ("/1/projects/", Some(delivery)),
+        Version::V3 => ("/3/projects/", None),
+    };
+    let mut path = root.as_bytes().to_vec();
+    let parts = [("", project), ("/queues/", queue), ("/messages/", message)];
+    for (before, part) in parts.into_iter().chain(last.map(|it| ("/subscribers/", it))) {
+        path.extend_from_slice(before.as_bytes());
+        percent::encode(&mut path, part.as_bytes());
+    }
+    String::from_utf8(path).unwrap_or_default()
+}
+
 /// The method that is meant.
 fn method<'a>(request: &Request<'a>) -> &'a str {
     let meant = request.header(OVERRIDE).filter(|_| request.method == "POST");
@@ -239,7 +258,11 @@ fn only<'a>(
 }
 
 /// A segment of a path: unlike in forms, a plus sign is one.
-fn decoded(segment: &str) -> Result<Cow<'_, str>, Misrouted> {
+///
+/// # Errors
+///
+/// If it is not UTF-8.
+pub fn decoded(segment: &str) -> Result<Cow<'_, str>, Misrouted> {
     if !segment.contains('%') {
         return Ok(Cow::Borrowed(segment));
     }
@@ -290,6 +313,16 @@ mod tests {
         assert_eq!(is_not_text, Some(Err(Misrouted::NoSuchPath)));
         assert_eq!(routed("GET", "/2/projects/p/queues"), None);
         assert_eq!(routed("GET", "/000000000000/queue"), None);
+    }
+
+    #[test]
+    fn the_path_of_a_message_leads_to_it() {
+        let names = ["p", "a b/c", "7"];
+        let path = message_path(Version::V3, names, "8");
+        assert_eq!(found("DELETE", &path), Endpoint::DeleteMessage("a b/c".into(), "7".into()));
+        let path = message_path(Version::V1, names, "8");
+        let expected = Endpoint::DeletePushStatus("a b/c".into(), "7".into(), "8".into());
+        assert_eq!(found("DELETE", &path), expected);
     }
 
     #[test]

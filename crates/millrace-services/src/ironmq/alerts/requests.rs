@@ -1,0 +1,94 @@
+//! Requests about the alerts of a queue.
+
+use millrace_broker::Definition;
+use millrace_wire::Response;
+use millrace_wire::ironmq::{self, Alert as AlertAsked, AlertsRequest, QueueWrapped, Version};
+
+use super::super::refusal::Refusal;
+use super::super::settings::{Alert, IronSettings, check_together};
+use super::super::{Asking, Change, IronMq};
+
+impl IronMq {
+    pub(in crate::ironmq) async fn change_alerts(
+        &self,
+        asking: &Asking<'_>,
+        name: &str,
+        change: Change,
+    ) -> Result<Response, Refusal> {
+        let given = alerts_of(asking)?.ok_or_else(|| asking.missing("alerts"))?;
+        let queue = self.queue(asking, name)?;
+        self.update(&queue, |definition: &mut Definition| {
+            let mut iron = IronSettings::of(definition);
+            match change {
+                Change::Remove => {
+                    let ids: Vec<&str> = given.iter().filter_map(|it| it.id.as_deref()).collect();
+                    iron.alerts.retain(|alert| !ids.contains(&&*alert.id));
+                }
+                Change::Add | Change::Replace => {
+                    if change == Change::Replace {
+                        iron.alerts.clear();
+                    }
+                    for it in &given {
+                        iron.alerts.push(Alert::checked(it, new_id())?);
+                    }
+                }
+            }
+            check_together(queue.key(), &definition.settings, &iron, false)?;
+            iron.store(&mut definition.attributes)
+        })
+        .await?;
+        Ok(ironmq::text(
+            200,
+            match change {
+                Change::Add => "Alerts were added.",
+                Change::Replace => "Alerts were replaced.",
+                Change::Remove => "Alerts were deleted.",
+            },
+        ))
+    }
+
+    pub(in crate::ironmq) async fn delete_alert(
+        &self,
+        asking: &Asking<'_>,
+        name: &str,
+        id: &str,
+    ) -> Result<Response, Refusal> {
+        let queue = self.queue(asking, name)?;
+        self.update(&queue, |definition: &mut Definition| {
+            let mut iron = IronSettings::of(definition);
+            let before = iron.alerts.len();
+            iron.alerts.retain(|alert| alert.id != id);
+            if iron.alerts.len() == before {
+                return Err(Refusal::new(404, "Alert not found"));
+            }
+            iron.store(&mut definition.attributes)
+        })
+        .await?;
+        Ok(ironmq::text(200, "Alerts were deleted."))
+    }
+}
+
+/// The alerts that a request names: at the top level, or in a queue object, as version 3 has them.
+fn alerts_of<'a>(asking: &Asking<'a>) -> Result<Option<Vec<AlertAsked<'a>>>, Refusal> {
+    if let Some(alerts) = asking.body::<AlertsRequest<'a>>()?.alerts {
+        return Ok(Some(alerts.0));
+    }
+    if asking.version == Version::V1 {
+        return Ok(None);
+    }
+    let queue = asking.body::<QueueWrapped<'a>>()?.queue.unwrap_or_default();
+    Ok(queue.alerts.map(|alerts| alerts.0))
+}
+
+/// 24 digits, as IronMQ's.
+fn new_id() -> String {
+    format!("{:024x}", fastrand::u128(..) >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn ids_of_alerts_have_24_digits() {
+        assert_eq!(super::new_id().len(), 24);
+    }
+}
