@@ -34,6 +34,9 @@ pub(crate) enum Exact {
     Text(String),
 }
 
+/// SNS developer guide, "Subscription filter policies": the range of numbers.
+const NUMBERS_BELOW: f64 = 1e9;
+
 /// Numbers between two ends, of which at least one is set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Range {
@@ -155,7 +158,12 @@ fn text(operand: &Json, operator: &'static str) -> Result<String, FilterError> {
     }
 }
 
+/// A number that policies may name: below 10⁹ either way.
 fn finite(number: &serde_json::Number) -> Result<Number, FilterError> {
+    let is_allowed = number.as_f64().is_some_and(|number| number.abs() < NUMBERS_BELOW);
+    if !is_allowed {
+        return Err(FilterError::Json("number out of range".to_owned()));
+    }
     let whole = number.as_u64().map(Number::from).or_else(|| number.as_i64().map(Number::from));
     let any = whole.or_else(|| number.as_f64().and_then(Number::from_float));
     any.ok_or_else(|| FilterError::Json("number out of range".to_owned()))

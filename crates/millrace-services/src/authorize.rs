@@ -59,6 +59,7 @@ pub(crate) fn authorize(
     if !permission.is_owner_only && resource.policy().allows(&question) {
         return Ok(());
     }
+    let action = permission.shown();
     Err(ApiError::access_denied(format!(
         "User: {} is not authorized to perform: {action} on resource: {arn} because no \
          resource-based policy allows the {action} action",
@@ -70,6 +71,14 @@ impl Permission {
     /// The name in lower case, to compare with policies: `sqs:sendmessage`.
     fn text(&self) -> String {
         format!("{}:{}", self.service, self.action).to_ascii_lowercase()
+    }
+
+    /// The name as errors have it: SNS keeps its case, `SNS:Publish`, and SQS does not.
+    fn shown(&self) -> String {
+        match self.service {
+            "sns" => format!("SNS:{}", self.action),
+            _ => self.text(),
+        }
     }
 }
 

@@ -8,6 +8,8 @@
 mod alerts;
 mod ids;
 mod messages;
+mod own_times;
+mod post;
 mod projects;
 mod push;
 mod queues;

@@ -10,6 +10,7 @@ use millrace_wire::sqs::Text;
 use serde_json::json;
 
 use super::ids::place;
+use super::own_times::OwnTimes;
 use super::push::Budget;
 use super::refusal::{Refusal, bounded, delay};
 use super::settings::QueueType;
@@ -35,8 +36,13 @@ impl IronMq {
         let timeout = bounded("timeout", request.timeout, 1, timeout_max)?;
         let queue = self.queue(asking, name)?;
         let held = self.held(asking, &queue, id, request)?;
-        let timeout =
-            timeout.unwrap_or_else(|| queue.definition().settings.visibility_timeout_s.max(1));
+        let own = match (asking.version, timeout) {
+            (Version::V1, None) => held.queue.browser().one(held.claim.at)?,
+            _ => None,
+        };
+        let own = own.and_then(|peeked| OwnTimes::of(&peeked.content).timeout_s);
+        let of_queue = queue.definition().settings.visibility_timeout_s.max(1);
+        let timeout = timeout.or(own).unwrap_or(of_queue);
         let reservation = held.queue.touch(&held.claim, timeout).await??;
         Ok(match asking.version {
             Version::V1 => ironmq::text(200, "Touched"),

@@ -7,7 +7,9 @@ macro_rules! object {
         #[derive(Clone, Debug, Default, PartialEq)]
         $vis struct $name<'a> {
             $($(#[$field_about])* pub $field: Option<$type>,)*
-            pub(crate) borrowed: std::marker::PhantomData<&'a ()>,
+            /// Of the body.
+            #[doc(hidden)]
+            pub borrowed: std::marker::PhantomData<&'a ()>,
         }
 
         impl<'de: 'a, 'a> serde::Deserialize<'de> for $name<'a> {

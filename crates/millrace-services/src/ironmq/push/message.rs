@@ -4,7 +4,7 @@ use millrace_broker::{Attribute, Content};
 use millrace_core::QueueId;
 
 use super::super::ids::message_id;
-use super::super::messages::{PUSH_HEADER, check_header};
+use super::super::post::{PUSH_HEADER, check_header};
 use millrace_broker::SlotSeq;
 
 /// In hidden queues: the id under which the message was posted.

@@ -9,7 +9,7 @@ use millrace_broker::{
 };
 use millrace_core::{MessageId, QueueKey, md5};
 
-use super::super::messages::{GROUP, SENDER};
+use super::super::post::{GROUP, SENDER};
 use super::super::settings;
 
 /// Why a message was not posted.

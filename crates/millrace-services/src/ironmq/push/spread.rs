@@ -9,7 +9,7 @@ use millrace_broker::{
 use millrace_core::MessageId;
 use millrace_push::{AfterFailure, BoxFuture, Endpoint, Failure, Request};
 
-use super::super::messages::SENDER;
+use super::super::post::SENDER;
 use super::{Pushers, message};
 
 /// Bytes of one append. Beyond that a message is appended in several, and a crash in between
