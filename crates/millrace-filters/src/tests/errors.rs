@@ -263,3 +263,12 @@ fn sums_that_overflow_are_too_complex() {
     }
     assert_eq!(error(&text, Scope::MessageBody), FilterError::TooComplex);
 }
+
+#[test]
+fn numbers_are_below_a_milliard() {
+    for text in ["1000000000", "-1e9", r#"{"numeric":[">",1e9]}"#, r#"{"anything-but":2e9}"#] {
+        let refused = error(&format!(r#"{{"k":[{text}]}}"#), Scope::MessageBody);
+        assert!(refused.to_string().contains("number out of range"), "{text}: {refused}");
+    }
+    policy(r#"{"k":[999999999.99999,-999999999]}"#);
+}

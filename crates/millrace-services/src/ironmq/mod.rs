@@ -67,12 +67,19 @@ struct Asking<'a> {
     namespace: Arc<Namespace>,
     request: &'a Request<'a>,
     urls: &'a SqsOptions,
+    /// The request adds to the settings of a queue.
+    is_patch: bool,
 }
 
 impl<'a> Asking<'a> {
     /// What is asked for about a queue.
     fn asked<'r>(&'r self, request: &'r QueueRequest<'r>) -> Asked<'r> {
-        Asked { request, is_type_changeable: self.version == Version::V1, by: self.set_by() }
+        Asked {
+            request,
+            is_type_changeable: self.version == Version::V1,
+            adds_alerts: self.is_patch,
+            by: self.set_by(),
+        }
     }
 
     fn set_by(&self) -> SetBy<'_> {
@@ -133,7 +140,9 @@ impl IronMq {
         let response = match projects::enter(&self.projects, &project, request) {
             Ok(namespace) => {
                 let tenant = projects::tenant(&self.projects, &namespace);
-                let asking = Asking { version, namespace, request, urls: &self.urls };
+                let is_patch = matches!(endpoint, Endpoint::PatchQueue(_));
+                let urls = &self.urls;
+                let asking = Asking { version, namespace, request, urls, is_patch };
                 let answer = self.act(&asking, &endpoint).await;
                 let mut response = answer.unwrap_or_else(|refusal| refusal.response());
                 response.admitted = Some(tenant);

@@ -251,6 +251,26 @@ impl IronSettings {
 }
 
 impl IronSettings {
+    /// Sets alerts, or adds them to those that there are. What stays as it was keeps its id.
+    fn set_alerts(&mut self, asked: &[AlertAsked<'_>], adds: bool) -> Result<(), Refusal> {
+        let old = self.alerts.clone();
+        if !adds {
+            self.alerts.clear();
+        }
+        for asked in asked {
+            let mut new = Alert::checked(asked, new_alert_id())?;
+            let known = old.iter().find(|it| !adds && asked.id.is_none() && it.is_like(&new));
+            if let Some(known) = known {
+                new.id.clone_from(&known.id);
+            }
+            match self.alerts.iter_mut().find(|it| it.id == new.id) {
+                Some(known) => *known = new,
+                None => self.alerts.push(new),
+            }
+        }
+        Ok(())
+    }
+
     /// Sets who gets the messages.
     pub(super) fn set_subscribers(
         &mut self,
@@ -328,6 +348,11 @@ impl Alert {
     }
 }
 
+/// The id of an alert, of 24 digits as IronMQ's.
+pub(super) fn new_alert_id() -> String {
+    format!("{:024x}", fastrand::u128(..) >> 32)
+}
+
 /// Subscribers that can be served.
 fn check_url(url: &str) -> Result<(), Refusal> {
     if url.is_empty() {
@@ -369,6 +394,8 @@ pub(super) struct Asked<'a> {
     pub request: &'a QueueRequest<'a>,
     /// Version 1.
     pub is_type_changeable: bool,
+    /// PATCH: those that there are stay.
+    pub adds_alerts: bool,
     pub by: SetBy<'a>,
 }
 
@@ -418,10 +445,7 @@ pub(super) fn apply(
         set_dead_letter(name, max, key, settings, attributes)?;
     }
     if let Some(alerts) = &request.alerts {
-        let numbered = (1..).zip(&alerts.0);
-        let alerts: Result<Vec<_>, _> =
-            numbered.map(|(number, it)| Alert::checked(it, format!("{number}"))).collect();
-        iron.alerts = alerts?;
+        iron.set_alerts(&alerts.0, asked.adds_alerts)?;
     }
     check_together(key, settings, iron, request.push.is_some())?;
     iron.store(attributes)
@@ -528,6 +552,30 @@ pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn alerts_are_added_or_replaced_and_keep_their_ids() {
+        let text = |text: &'static str| Some(Text::from(text));
+        let asked = |id, trigger| {
+            let mut asked = AlertAsked::default();
+            (asked.id, asked.queue) = (id, text("alerts"));
+            asked.trigger = Some(ironmq::Number(trigger));
+            asked
+        };
+        let shown = |iron: &IronSettings| {
+            iron.alerts.iter().map(|it| (it.id.clone(), it.trigger)).collect::<Vec<_>>()
+        };
+        let mut iron = IronSettings::default();
+        iron.set_alerts(&[asked(None, 1), asked(text("b"), 2)], true).unwrap();
+        let first = iron.alerts[0].id.clone();
+        assert_eq!(first.len(), 24);
+
+        iron.set_alerts(&[asked(text("b"), 3), asked(text("c"), 4)], true).unwrap();
+        let expected = [(first.clone(), 1), ("b".to_owned(), 3), ("c".to_owned(), 4)];
+        assert_eq!(shown(&iron), expected);
+        iron.set_alerts(&[asked(None, 4), asked(None, 1)], false).unwrap();
+        assert_eq!(shown(&iron), [("c".to_owned(), 4), (first, 1)]);
+    }
 
     #[test]
     fn subscribers_are_http_endpoints_or_queues_of_the_project() {

@@ -5,7 +5,7 @@ use millrace_wire::Response;
 use millrace_wire::ironmq::{self, Alert as AlertAsked, AlertsRequest, QueueWrapped, Version};
 
 use super::super::refusal::Refusal;
-use super::super::settings::{Alert, IronSettings, check_together};
+use super::super::settings::{Alert, IronSettings, check_together, new_alert_id};
 use super::super::{Asking, Change, IronMq};
 
 impl IronMq {
@@ -29,7 +29,7 @@ impl IronMq {
                         iron.alerts.clear();
                     }
                     for it in &given {
-                        iron.alerts.push(Alert::checked(it, new_id())?);
+                        iron.alerts.push(Alert::checked(it, new_alert_id())?);
                     }
                 }
             }
@@ -78,17 +78,4 @@ fn alerts_of<'a>(asking: &Asking<'a>) -> Result<Option<Vec<AlertAsked<'a>>>, Ref
     }
     let queue = asking.body::<QueueWrapped<'a>>()?.queue.unwrap_or_default();
     Ok(queue.alerts.map(|alerts| alerts.0))
-}
-
-/// 24 digits, as IronMQ's.
-fn new_id() -> String {
-    format!("{:024x}", fastrand::u128(..) >> 32)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn ids_of_alerts_have_24_digits() {
-        assert_eq!(super::new_id().len(), 24);
-    }
 }
