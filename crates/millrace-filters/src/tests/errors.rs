@@ -270,5 +270,5 @@ fn numbers_are_below_a_milliard() {
         let refused = error(&format!(r#"{{"k":[{text}]}}"#), Scope::MessageBody);
         assert!(refused.to_string().contains("number out of range"), "{text}: {refused}");
     }
-    policy(r#"{"k":[999999999.99999,-999999999]}"#);
+    policy(r#"{"k":[999999999.99999,-999999999]}"#, Scope::MessageBody);
 }
