@@ -15,14 +15,20 @@ impl IronMq {
         name: &str,
         change: Change,
     ) -> Result<Response, Refusal> {
-        let given = alerts_of(asking)?.ok_or_else(|| asking.missing("alerts"))?;
+        let given = alerts_of(asking)?;
+        if given.is_none() && change != Change::Remove {
+            return Err(asking.missing("alerts"));
+        }
+        let is_about_all = given.is_none();
+        let given = given.unwrap_or_default();
         let queue = self.queue(asking, name)?;
         self.update(&queue, |definition: &mut Definition| {
             let mut iron = IronSettings::of(definition);
             match change {
                 Change::Remove => {
                     let ids: Vec<&str> = given.iter().filter_map(|it| it.id.as_deref()).collect();
-                    iron.alerts.retain(|alert| !ids.contains(&&*alert.id));
+                    // A removal that names none is of all, as Go's client asks for it.
+                    iron.alerts.retain(|alert| !is_about_all && !ids.contains(&&*alert.id));
                 }
                 Change::Add | Change::Replace => {
                     if change == Change::Replace {
