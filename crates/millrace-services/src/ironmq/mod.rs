@@ -6,6 +6,7 @@
 //! is a branch of the table and no row.
 
 mod alerts;
+mod asked;
 mod ids;
 mod messages;
 mod own_times;
@@ -35,9 +36,9 @@ use crate::sqs::SqsOptions;
 use crate::table::Branch;
 use crate::telemetry::RequestCounts;
 use alerts::Alerts;
+use asked::{Asked, SetBy};
 use push::Pushers;
 use refusal::Refusal;
-use settings::{Asked, SetBy};
 
 /// Answers that are larger may find no room; what they hand out is then taken back.
 const MAY_BE_REFUSED_BYTES: usize = 64 << 10;

@@ -10,6 +10,7 @@ use millrace_wire::ironmq::{self, Number, QueueRequest, Version};
 use millrace_wire::query::Parameters;
 use serde_json::{Map, Value, json};
 
+use super::asked;
 use super::refusal::{Refusal, bounded};
 use super::settings::{self, IronSettings};
 use super::{Asking, IronMq};
@@ -124,7 +125,7 @@ impl IronMq {
         name: &str,
         request: &QueueRequest<'_>,
     ) -> Result<Arc<SharedQueue>, Refusal> {
-        settings::check_name(name)?;
+        asked::check_name(name)?;
         if name.ends_with(".fifo") {
             return Err(Refusal::bad("Queues whose names end in .fifo are created through SQS"));
         }
@@ -132,14 +133,14 @@ impl IronMq {
         let key = QueueKey::new(&place.region, &place.account, name);
         let mut new = NewQueue {
             key,
-            settings: settings::defaults(),
+            settings: asked::defaults(),
             attributes: BTreeMap::new(),
             tags: BTreeMap::new(),
         };
         let asked = asking.asked(request);
         let mut iron = IronSettings::default();
         let NewQueue { key, settings, attributes, .. } = &mut new;
-        settings::apply(asked, key, true, settings, attributes, &mut iron)?;
+        asked::apply(asked, key, true, settings, attributes, &mut iron)?;
         self.make_queues_of(asking, &new.settings, request).await?;
         // Durable with the queue, which is stored behind it.
         let remembered = self.projects.remember(place)?;
@@ -171,7 +172,7 @@ impl IronMq {
         let apply = |definition: &mut Definition| {
             let mut iron = IronSettings::of(definition);
             let Definition { settings, attributes, .. } = definition;
-            settings::apply(asked, queue.key(), false, settings, attributes, &mut iron)
+            asked::apply(asked, queue.key(), false, settings, attributes, &mut iron)
         };
         let mut wanted = Definition::clone(&queue.definition());
         apply(&mut wanted)?;

@@ -4,8 +4,9 @@ use millrace_broker::Definition;
 use millrace_wire::Response;
 use millrace_wire::ironmq::{self, Alert as AlertAsked, AlertsRequest, QueueWrapped, Version};
 
+use super::super::asked::{check_together, new_alert_id};
 use super::super::refusal::Refusal;
-use super::super::settings::{Alert, IronSettings, check_together, new_alert_id};
+use super::super::settings::{Alert, IronSettings};
 use super::super::{Asking, Change, IronMq};
 
 impl IronMq {

@@ -9,8 +9,8 @@ use millrace_broker::{
 };
 use millrace_core::{MessageId, QueueKey, md5};
 
+use super::super::asked;
 use super::super::post::{GROUP, SENDER};
-use super::super::settings;
 
 /// Why a message was not posted.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +83,7 @@ async fn queue_or_new(
         return Err(NotPosted::NoQueue(name.to_owned()));
     }
     let (attributes, tags) = (BTreeMap::new(), BTreeMap::new());
-    let new = NewQueue { key, settings: settings::defaults(), attributes, tags };
+    let new = NewQueue { key, settings: asked::defaults(), attributes, tags };
     let (Creation::Created(queue) | Creation::Existing(queue)) = shards.create_queue(&new).await?;
     Ok(queue)
 }

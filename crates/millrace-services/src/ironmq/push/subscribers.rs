@@ -8,9 +8,10 @@ use millrace_wire::ironmq::{self, SubscribersRequest, Version};
 use millrace_wire::sqs::Text;
 use serde_json::{Value, json};
 
+use super::super::asked::check_together;
 use super::super::ids::{message_id, place};
 use super::super::refusal::Refusal;
-use super::super::settings::{IronSettings, QueueType, Subscriber, check_together};
+use super::super::settings::{IronSettings, QueueType, Subscriber};
 use super::super::{Asking, Change, IronMq};
 use super::endpoint::turn;
 use super::{Budget, Stage, Status};
