@@ -1,4 +1,4 @@
-//! What the holder of a reservation may do, as in IronMQ: delete the message, keep it longer, give
+//! Actions of the holder of a reservation, as in IronMQ: delete the message, keep it longer, give
 //! it up. See [`millrace_engine::Claim`].
 
 use millrace_core::Timestamp;

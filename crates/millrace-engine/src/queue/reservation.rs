@@ -12,7 +12,7 @@ use crate::replay::Replay;
 
 pub(crate) const RELEASED: u8 = 19;
 
-/// Who wants to act upon a message.
+/// The party that wants to act upon a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimant {
     /// The holder of the reservation that is the receive of that count.
@@ -23,14 +23,14 @@ pub enum Claimant {
     Anybody,
 }
 
-/// A message, and who wants to act upon it.
+/// A message, and the party that wants to act upon it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub at: SlotSeq,
     pub by: Claimant,
 }
 
-/// Why a claim is refused.
+/// Reasons for which a claim is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ClaimError {
     #[error("the message is not in the queue")]

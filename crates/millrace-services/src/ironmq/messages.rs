@@ -15,7 +15,7 @@ use super::ids::{message_id, place};
 use super::own_times::OwnTimes;
 use super::queues::number;
 use super::refusal::{Refusal, bounded};
-use super::{Asking, IronMq, push};
+use super::{IronMq, ProjectCall, push};
 
 /// Times that a reserve looks again, if all that it found had expired.
 const LOOKS_PAST_EXPIRED: usize = 100;
@@ -25,7 +25,7 @@ const PEEK_BYTES: usize = 8 << 20;
 impl IronMq {
     pub(super) async fn reserve(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         request: &Reserve<'_>,
     ) -> Result<Response, Refusal> {
@@ -33,7 +33,7 @@ impl IronMq {
         let timeout_max = limits::ironmq::MESSAGE_TIMEOUT_MAX_S;
         let timeout = bounded("timeout", request.timeout, 1, timeout_max)?;
         let wait = bounded("wait", request.wait, 0, limits::ironmq::WAIT_S)?;
-        let queue = self.queue(asking, name)?;
+        let queue = self.queue(call, name)?;
         if self.pushers.settings(&queue).is_push() {
             return Err(Refusal::bad("Messages of a push queue go to its subscribers"));
         }
@@ -56,15 +56,15 @@ impl IronMq {
                 break;
             }
         }
-        let has_own_timeouts = asking.version == Version::V1 && timeout.is_none();
+        let has_own_timeouts = call.version == Version::V1 && timeout.is_none();
         if has_own_timeouts {
             self.keep_own_timeouts(&queue, &incoming).await?;
         }
         if request.delete == Some(Flag(true)) && !incoming.is_empty() {
             queue.delete(&handles(&self.shards, &incoming)).await?;
-            return Ok(reserved(asking, &queue, timeout, &incoming));
+            return Ok(reserved(call, &queue, timeout, &incoming));
         }
-        let mut response = reserved(asking, &queue, timeout, &incoming);
+        let mut response = reserved(call, &queue, timeout, &incoming);
         if response.body.len() >= super::MAY_BE_REFUSED_BYTES {
             response.unsent = Some(self.unsent(&incoming));
         }
@@ -81,13 +81,13 @@ impl IronMq {
     /// Messages that nobody has reserved, without reserving them.
     pub(super) fn peek(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         parameters: &Parameters<'_>,
     ) -> Result<Response, Refusal> {
         let n = number(parameters, "n")?;
         let limit = bounded("n", n, 1, limits::ironmq::MESSAGES)?.unwrap_or(1) as usize;
-        let queue = self.queue(asking, name)?;
+        let queue = self.queue(call, name)?;
         let browse = Browse {
             filter: BrowseFilter::Ready,
             from: BrowseCursor::default(),
@@ -132,11 +132,11 @@ impl IronMq {
 
     pub(super) fn get_message(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         id: &str,
     ) -> Result<Response, Refusal> {
-        let queue = self.queue(asking, name)?;
+        let queue = self.queue(call, name)?;
         let at = place(&queue, id).ok_or_else(Refusal::no_message)?;
         let mut peeked = queue.browser().one(at)?;
         let mut budget = push::Budget::default();
@@ -146,7 +146,7 @@ impl IronMq {
             }
         }
         let peeked = peeked.ok_or_else(Refusal::no_message)?;
-        let is_v1 = asking.version == Version::V1;
+        let is_v1 = call.version == Version::V1;
         let times = OwnTimes::of(&peeked.content);
         if times.is_over(self.shards.now()) {
             return Err(Refusal::no_message());
@@ -185,12 +185,12 @@ pub(super) fn handles(shards: &Shards, incoming: &[Incoming]) -> Vec<Handle> {
 
 /// The answer to a reserve.
 fn reserved(
-    asking: &Asking<'_>,
+    call: &ProjectCall<'_>,
     queue: &SharedQueue,
     timeout: Option<u32>,
     incoming: &[Incoming],
 ) -> Response {
-    let is_v1 = asking.version == Version::V1;
+    let is_v1 = call.version == Version::V1;
     let of_queue = queue.definition().settings.visibility_timeout_s;
     let timeout = |message: &Incoming| {
         timeout.or(OwnTimes::of(&message.content).timeout_s).unwrap_or(of_queue)
@@ -210,7 +210,7 @@ fn reserved(
     messages.answer()
 }
 
-/// What version 1 asks for in the URL.
+/// The parameters of a reserve in version 1.
 pub(super) fn reserve_parameters(parameters: &Parameters<'_>) -> Result<Reserve<'static>, Refusal> {
     let flag = |name: &str| match parameters.get(name).map(Flag::parse) {
         Some(None) => Err(Refusal::bad(format!("{name} must be true or false"))),

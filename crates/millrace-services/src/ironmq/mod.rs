@@ -6,13 +6,13 @@
 //! is a branch of the table and no row.
 
 mod alerts;
-mod asked;
 mod ids;
 mod messages;
 mod own_times;
 mod post;
 mod projects;
 mod push;
+mod queue_change;
 mod queues;
 mod refusal;
 mod reservations;
@@ -36,8 +36,8 @@ use crate::sqs::SqsOptions;
 use crate::table::Branch;
 use crate::telemetry::RequestCounts;
 use alerts::Alerts;
-use asked::{Asked, SetBy};
 use push::Pushers;
+use queue_change::{QueueChange, SetBy};
 use refusal::Refusal;
 
 /// Answers that are larger may find no room; what they hand out is then taken back.
@@ -54,7 +54,7 @@ pub(crate) struct IronMq {
     requests: Arc<RequestCounts>,
 }
 
-/// What is to be done with the entries of a list.
+/// The change of a list that its entries are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Add,
@@ -63,7 +63,7 @@ enum Change {
 }
 
 /// A request whose caller is known.
-struct Asking<'a> {
+struct ProjectCall<'a> {
     version: Version,
     namespace: Arc<Namespace>,
     request: &'a Request<'a>,
@@ -72,10 +72,10 @@ struct Asking<'a> {
     is_patch: bool,
 }
 
-impl<'a> Asking<'a> {
-    /// What is asked for about a queue.
-    fn asked<'r>(&'r self, request: &'r QueueRequest<'r>) -> Asked<'r> {
-        Asked {
+impl<'a> ProjectCall<'a> {
+    /// The change of a queue that the request describes.
+    fn queue_change<'r>(&'r self, request: &'r QueueRequest<'r>) -> QueueChange<'r> {
+        QueueChange {
             request,
             is_type_changeable: self.version == Version::V1,
             adds_alerts: self.is_patch,
@@ -143,8 +143,8 @@ impl IronMq {
                 let tenant = projects::tenant(&self.projects, &namespace);
                 let is_patch = matches!(endpoint, Endpoint::PatchQueue(_));
                 let urls = &self.urls;
-                let asking = Asking { version, namespace, request, urls, is_patch };
-                let answer = self.act(&asking, &endpoint).await;
+                let call = ProjectCall { version, namespace, request, urls, is_patch };
+                let answer = self.act(&call, &endpoint).await;
                 let mut response = answer.unwrap_or_else(|refusal| refusal.response());
                 response.admitted = Some(tenant);
                 response
@@ -155,68 +155,68 @@ impl IronMq {
         response
     }
 
-    async fn act(&self, asking: &Asking<'_>, endpoint: &Endpoint<'_>) -> Result<Response, Refusal> {
+    async fn act(
+        &self,
+        call: &ProjectCall<'_>,
+        endpoint: &Endpoint<'_>,
+    ) -> Result<Response, Refusal> {
         match endpoint {
-            Endpoint::ListQueues => self.list_queues(asking, &asking.parameters()?),
+            Endpoint::ListQueues => self.list_queues(call, &call.parameters()?),
             Endpoint::PutQueue(name) | Endpoint::PatchQueue(name) => {
-                self.put_queue(asking, name, &asking.queue_request()?).await
+                self.put_queue(call, name, &call.queue_request()?).await
             }
-            Endpoint::GetQueue(name) => self.get_queue(asking, name),
-            Endpoint::DeleteQueue(name) => self.delete_queue(asking, name).await,
+            Endpoint::GetQueue(name) => self.get_queue(call, name),
+            Endpoint::DeleteQueue(name) => self.delete_queue(call, name).await,
             Endpoint::Post(name) => {
-                let request: PostedMessages<'_> = asking.body()?;
+                let request: PostedMessages<'_> = call.body()?;
                 let messages = request.messages.unwrap_or_default();
-                self.post(asking, name, &messages.0).await
+                self.post(call, name, &messages.0).await
             }
             Endpoint::Webhook(name) => {
-                let Request { headers, body, .. } = asking.request;
-                self.webhook(asking, name, headers, body).await
+                let Request { headers, body, .. } = call.request;
+                self.webhook(call, name, headers, body).await
             }
             Endpoint::Reserve(name) => {
-                let request = match asking.version {
-                    Version::V3 => asking.body::<Reserve<'_>>()?,
-                    Version::V1 => messages::reserve_parameters(&asking.parameters()?)?,
+                let request = match call.version {
+                    Version::V3 => call.body::<Reserve<'_>>()?,
+                    Version::V1 => messages::reserve_parameters(&call.parameters()?)?,
                 };
-                self.reserve(asking, name, &request).await
+                self.reserve(call, name, &request).await
             }
-            Endpoint::Peek(name) => self.peek(asking, name, &asking.parameters()?),
-            Endpoint::DeleteMessages(name) => {
-                match (asking.body::<Ids<'_>>()?.ids, asking.version) {
-                    (Some(ids), _) => self.delete_messages(asking, name, &ids.0).await,
-                    (None, Version::V3) => self.clear(asking, name).await,
-                    (None, Version::V1) => Err(asking.missing("ids")),
-                }
-            }
-            Endpoint::Clear(name) => self.clear(asking, name).await,
-            Endpoint::GetMessage(name, id) => self.get_message(asking, name, id),
+            Endpoint::Peek(name) => self.peek(call, name, &call.parameters()?),
+            Endpoint::DeleteMessages(name) => match (call.body::<Ids<'_>>()?.ids, call.version) {
+                (Some(ids), _) => self.delete_messages(call, name, &ids.0).await,
+                (None, Version::V3) => self.clear(call, name).await,
+                (None, Version::V1) => Err(call.missing("ids")),
+            },
+            Endpoint::Clear(name) => self.clear(call, name).await,
+            Endpoint::GetMessage(name, id) => self.get_message(call, name, id),
             Endpoint::DeleteMessage(name, id) => {
-                self.delete_message(asking, name, id, &asking.body::<Holding<'_>>()?).await
+                self.delete_message(call, name, id, &call.body::<Holding<'_>>()?).await
             }
             Endpoint::Touch(name, id) => {
-                self.touch(asking, name, id, &asking.body::<Holding<'_>>()?).await
+                self.touch(call, name, id, &call.body::<Holding<'_>>()?).await
             }
             Endpoint::Release(name, id) => {
-                self.release(asking, name, id, &asking.body::<Holding<'_>>()?).await
+                self.release(call, name, id, &call.body::<Holding<'_>>()?).await
             }
-            Endpoint::PushStatuses(name, id) => self.push_statuses(asking, name, id),
+            Endpoint::PushStatuses(name, id) => self.push_statuses(call, name, id),
             Endpoint::DeletePushStatus(name, id, delivery) => {
-                self.acknowledge(asking, name, id, delivery).await
+                self.acknowledge(call, name, id, delivery).await
             }
             Endpoint::AddSubscribers(name) => {
-                self.change_subscribers(asking, name, Change::Add).await
+                self.change_subscribers(call, name, Change::Add).await
             }
             Endpoint::ReplaceSubscribers(name) => {
-                self.change_subscribers(asking, name, Change::Replace).await
+                self.change_subscribers(call, name, Change::Replace).await
             }
             Endpoint::RemoveSubscribers(name) => {
-                self.change_subscribers(asking, name, Change::Remove).await
+                self.change_subscribers(call, name, Change::Remove).await
             }
-            Endpoint::AddAlerts(name) => self.change_alerts(asking, name, Change::Add).await,
-            Endpoint::ReplaceAlerts(name) => {
-                self.change_alerts(asking, name, Change::Replace).await
-            }
-            Endpoint::DeleteAlerts(name) => self.change_alerts(asking, name, Change::Remove).await,
-            Endpoint::DeleteAlert(name, id) => self.delete_alert(asking, name, id).await,
+            Endpoint::AddAlerts(name) => self.change_alerts(call, name, Change::Add).await,
+            Endpoint::ReplaceAlerts(name) => self.change_alerts(call, name, Change::Replace).await,
+            Endpoint::DeleteAlerts(name) => self.change_alerts(call, name, Change::Remove).await,
+            Endpoint::DeleteAlert(name, id) => self.delete_alert(call, name, id).await,
         }
     }
 }

@@ -12,13 +12,13 @@ use millrace_wire::sqs::Text;
 use super::ids::message_id;
 use super::own_times::OwnTimes;
 use super::refusal::{Refusal, delay};
-use super::{Asking, IronMq};
+use super::{IronMq, ProjectCall};
 
 /// SenderId of messages that came by IronMQ.
 pub(super) const SENDER: &str = "ironmq";
 /// Group of messages in FIFO queues, which IronMQ does not know: all are in order.
 pub(super) const GROUP: &str = "ironmq";
-/// What a push header is called among the attributes of a message.
+/// Prefix of push headers among the attributes of a message.
 pub(super) const PUSH_HEADER: &str = "IronMQ.PushHeader.";
 /// Headers that only the server sets.
 const RESERVED_HEADERS: [&str; 6] = [
@@ -41,23 +41,23 @@ struct Checked<'a> {
 impl IronMq {
     pub(super) async fn post(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         messages: &[Posted<'_>],
     ) -> Result<Response, Refusal> {
         if messages.is_empty() {
-            return Err(asking.missing("messages"));
+            return Err(call.missing("messages"));
         }
-        let checked = messages.iter().map(|message| self.check(asking, message));
+        let checked = messages.iter().map(|message| self.check(call, message));
         let checked = checked.collect::<Result<Vec<_>, _>>()?;
-        let queue = self.queue_or_new(asking, name).await?;
-        self.store(asking, &queue, &checked).await
+        let queue = self.queue_or_new(call, name).await?;
+        self.store(call, &queue, &checked).await
     }
 
     /// Posts the body of a request as it is.
     pub(super) async fn webhook(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         headers: &[millrace_wire::Header<'_>],
         body: &[u8],
@@ -72,21 +72,21 @@ impl IronMq {
                 kept.push((format!("{PUSH_HEADER}{name}"), Cow::Borrowed(value)));
             }
         }
-        let queue = self.queue_or_new(asking, name).await?;
+        let queue = self.queue_or_new(call, name).await?;
         let checked = Checked { body: body.as_bytes(), delay_s: None, attributes: kept };
-        self.store(asking, &queue, &[checked]).await
+        self.store(call, &queue, &[checked]).await
     }
 
     fn check<'a>(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         message: &'a Posted<'_>,
     ) -> Result<Checked<'a>, Refusal> {
         let body = message.body.as_ref().map(Text::as_str);
-        let body = body.ok_or_else(|| asking.missing("body"))?;
+        let body = body.ok_or_else(|| call.missing("body"))?;
         let headers = message.push_headers.as_ref().map(check_headers).transpose()?;
         let mut attributes = headers.unwrap_or_default();
-        if asking.version == Version::V1 {
+        if call.version == Version::V1 {
             let times = OwnTimes::posted(message, self.shards.now())?.attributes();
             attributes.extend(times.map(|(name, value)| (name, Cow::Owned(value))));
         }
@@ -95,7 +95,7 @@ impl IronMq {
 
     async fn store(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         queue: &Arc<SharedQueue>,
         messages: &[Checked<'_>],
     ) -> Result<Response, Refusal> {
@@ -146,7 +146,7 @@ impl IronMq {
         drop(outgoing);
         drop(contents);
         queue.committed(ticket).await?;
-        let status = if asking.version == Version::V3 { 201 } else { 200 };
+        let status = if call.version == Version::V3 { 201 } else { 200 };
         let id = |accepted: &Accepted| {
             let slot = accepted.slot.unwrap_or(u32::MAX);
             message_id(queue.id(), SlotSeq { slot, seq: accepted.seq })

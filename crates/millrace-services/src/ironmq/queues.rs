@@ -10,19 +10,19 @@ use millrace_wire::ironmq::{self, Number, QueueRequest, Version};
 use millrace_wire::query::Parameters;
 use serde_json::{Map, Value, json};
 
-use super::asked;
+use super::queue_change;
 use super::refusal::{Refusal, bounded};
 use super::settings::{self, IronSettings};
-use super::{Asking, IronMq};
+use super::{IronMq, ProjectCall};
 
 impl IronMq {
     /// The queue of that name in the caller's project.
     pub(super) fn queue(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
     ) -> Result<Arc<SharedQueue>, Refusal> {
-        let place = &asking.namespace;
+        let place = &call.namespace;
         let queue = self.shards.catalog().queue(&place.region, &place.account, name);
         queue.ok_or_else(Refusal::no_queue)
     }
@@ -30,49 +30,57 @@ impl IronMq {
     /// The queue of that name, made if there is none.
     pub(super) async fn queue_or_new(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
     ) -> Result<Arc<SharedQueue>, Refusal> {
-        match self.queue(asking, name) {
+        match self.queue(call, name) {
             Ok(queue) => Ok(queue),
-            Err(_) => self.create(asking, name, &QueueRequest::default()).await,
+            Err(_) => self.create(call, name, &QueueRequest::default()).await,
         }
     }
 
     pub(super) async fn put_queue(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         request: &QueueRequest<'_>,
     ) -> Result<Response, Refusal> {
-        let queue = match self.queue(asking, name) {
+        let queue = match self.queue(call, name) {
             Ok(queue) => {
-                self.change(asking, &queue, request).await?;
+                self.change(call, &queue, request).await?;
                 queue
             }
-            Err(_) => self.create(asking, name, request).await?,
+            Err(_) => self.create(call, name, request).await?,
         };
-        Ok(self.shown(asking, &queue, false))
+        Ok(self.shown(call, &queue, false))
     }
 
-    pub(super) fn get_queue(&self, asking: &Asking<'_>, name: &str) -> Result<Response, Refusal> {
-        let queue = self.queue(asking, name)?;
-        Ok(self.shown(asking, &queue, true))
+    pub(super) fn get_queue(
+        &self,
+        call: &ProjectCall<'_>,
+        name: &str,
+    ) -> Result<Response, Refusal> {
+        let queue = self.queue(call, name)?;
+        Ok(self.shown(call, &queue, true))
     }
 
     pub(super) async fn delete_queue(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
     ) -> Result<Response, Refusal> {
-        let queue = self.queue(asking, name)?;
+        let queue = self.queue(call, name)?;
         self.shards.catalog().delete_queue(&queue).await?;
         self.pushers.deleted(&queue).await;
         Ok(ironmq::text(200, "Deleted."))
     }
 
-    pub(super) async fn clear(&self, asking: &Asking<'_>, name: &str) -> Result<Response, Refusal> {
-        let queue = self.queue(asking, name)?;
+    pub(super) async fn clear(
+        &self,
+        call: &ProjectCall<'_>,
+        name: &str,
+    ) -> Result<Response, Refusal> {
+        let queue = self.queue(call, name)?;
         queue.clear().await?;
         for (_, hidden) in self.pushers.hidden(&queue) {
             hidden.clear().await?;
@@ -82,10 +90,10 @@ impl IronMq {
 
     pub(super) fn list_queues(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         parameters: &Parameters<'_>,
     ) -> Result<Response, Refusal> {
-        let place = &asking.namespace;
+        let place = &call.namespace;
         let number = |name: &str| number(parameters, name);
         let per_page = number("per_page")?.and_then(Number::set).unwrap_or_default();
         let per_page = match u64::try_from(per_page) {
@@ -98,7 +106,7 @@ impl IronMq {
         let prefix = parameters.get("prefix").unwrap_or_default();
         let after = parameters.get("previous").filter(|previous| !previous.is_empty());
         // Version 1 counts pages; version 3 takes no notice of them.
-        let page = match asking.version {
+        let page = match call.version {
             Version::V1 => bounded("page", number("page")?, 0, limits::ironmq::PAGE_MAX)?,
             Version::V3 => None,
         };
@@ -107,7 +115,7 @@ impl IronMq {
         let owner = (&*place.region, &*place.account);
         let queues = catalog.list_queues(owner, prefix, after, skipped + per_page, |_| true);
         let names = queues.iter().skip(skipped).map(|queue| &queue.key().name);
-        let answer = match asking.version {
+        let answer = match call.version {
             Version::V3 => {
                 json!({ "queues": names.map(|name| json!({ "name": name })).collect::<Vec<_>>() })
             }
@@ -121,27 +129,27 @@ impl IronMq {
     /// Creates a queue, and its dead-letter queue if that is missing.
     async fn create(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         request: &QueueRequest<'_>,
     ) -> Result<Arc<SharedQueue>, Refusal> {
-        asked::check_name(name)?;
+        queue_change::check_name(name)?;
         if name.ends_with(".fifo") {
             return Err(Refusal::bad("Queues whose names end in .fifo are created through SQS"));
         }
-        let place = &asking.namespace;
+        let place = &call.namespace;
         let key = QueueKey::new(&place.region, &place.account, name);
         let mut new = NewQueue {
             key,
-            settings: asked::defaults(),
+            settings: queue_change::defaults(),
             attributes: BTreeMap::new(),
             tags: BTreeMap::new(),
         };
-        let asked = asking.asked(request);
+        let change = call.queue_change(request);
         let mut iron = IronSettings::default();
         let NewQueue { key, settings, attributes, .. } = &mut new;
-        asked::apply(asked, key, true, settings, attributes, &mut iron)?;
-        self.make_queues_of(asking, &new.settings, request).await?;
+        queue_change::apply(change, key, true, settings, attributes, &mut iron)?;
+        self.make_queues_of(call, &new.settings, request).await?;
         // Durable with the queue, which is stored behind it.
         let remembered = self.projects.remember(place)?;
         let created = self.shards.create_queue(&new).await?;
@@ -156,7 +164,7 @@ impl IronMq {
             }
             // Somebody else was quicker.
             Creation::Existing(queue) => {
-                self.change(asking, &queue, request).await?;
+                self.change(call, &queue, request).await?;
                 Ok(queue)
             }
         }
@@ -164,19 +172,19 @@ impl IronMq {
 
     async fn change(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         queue: &Arc<SharedQueue>,
         request: &QueueRequest<'_>,
     ) -> Result<(), Refusal> {
-        let asked = asking.asked(request);
+        let change = call.queue_change(request);
         let apply = |definition: &mut Definition| {
             let mut iron = IronSettings::of(definition);
             let Definition { settings, attributes, .. } = definition;
-            asked::apply(asked, queue.key(), false, settings, attributes, &mut iron)
+            queue_change::apply(change, queue.key(), false, settings, attributes, &mut iron)
         };
         let mut wanted = Definition::clone(&queue.definition());
         apply(&mut wanted)?;
-        self.make_queues_of(asking, &wanted.settings, request).await?;
+        self.make_queues_of(call, &wanted.settings, request).await?;
         self.update(queue, apply).await
     }
 
@@ -200,15 +208,15 @@ impl IronMq {
     /// Creates the queues that a queue's settings name, if they are missing.
     async fn make_queues_of(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         wanted: &millrace_broker::Settings,
         request: &QueueRequest<'_>,
     ) -> Result<(), Refusal> {
         let names_dead_letter = request.dead_letter.is_some();
         if let Some(redrive) = wanted.redrive.as_ref().filter(|_| names_dead_letter)
-            && self.queue(asking, &redrive.name).is_err()
+            && self.queue(call, &redrive.name).is_err()
         {
-            Box::pin(self.create(asking, &redrive.name, &QueueRequest::default())).await?;
+            Box::pin(self.create(call, &redrive.name, &QueueRequest::default())).await?;
         }
         Ok(())
     }
@@ -216,7 +224,7 @@ impl IronMq {
     /// The answer that describes a queue.
     pub(super) fn shown(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         queue: &SharedQueue,
         has_counters: bool,
     ) -> Response {
@@ -228,13 +236,13 @@ impl IronMq {
         let hidden = hidden.map(|(_, hidden)| hidden.count_messages().0.total()).max();
         let size = counts.total() + hidden.unwrap_or_default();
         let counters = (size, QueueGlance::of(queue).sent_total);
-        let description = match asking.version {
+        let description = match call.version {
             Version::V3 => {
                 let described =
-                    described(asking, &definition, &iron, has_counters.then_some(counters));
+                    described(call, &definition, &iron, has_counters.then_some(counters));
                 json!({ "queue": described })
             }
-            Version::V1 => Value::Object(described_v1(asking, queue, &iron, counters)),
+            Version::V1 => Value::Object(described_v1(call, queue, &iron, counters)),
         };
         ironmq::answer(200, description.to_string())
     }
@@ -242,14 +250,14 @@ impl IronMq {
 
 /// Version 3's queue object.
 fn described(
-    asking: &Asking<'_>,
+    call: &ProjectCall<'_>,
     definition: &Definition,
     iron: &IronSettings,
     counters: Option<(u64, u64)>,
 ) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
-    put("project_id", json!(asking.namespace.project));
+    put("project_id", json!(call.namespace.project));
     put("name", json!(definition.name));
     if let Some((size, total)) = counters {
         put("size", json!(size));
@@ -284,7 +292,7 @@ fn described(
 
 /// Version 1's.
 fn described_v1(
-    asking: &Asking<'_>,
+    call: &ProjectCall<'_>,
     queue: &SharedQueue,
     iron: &IronSettings,
     (size, total): (u64, u64),
@@ -295,7 +303,7 @@ fn described_v1(
     put("name", json!(queue.key().name));
     put("size", json!(size));
     put("total_messages", json!(total));
-    put("project_id", json!(asking.namespace.project));
+    put("project_id", json!(call.namespace.project));
     if iron.is_push() {
         put("retries", json!(iron.push.retries));
         put("push_type", json!(iron.kind.name()));

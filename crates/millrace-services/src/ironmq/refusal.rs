@@ -17,7 +17,7 @@ impl Refusal {
         Refusal { status, text: text.into() }
     }
 
-    /// What is asked for is wrong.
+    /// A request that is wrong in itself.
     pub(super) fn bad(text: impl Into<String>) -> Refusal {
         Refusal::new(400, text)
     }

@@ -1,4 +1,4 @@
-//! What becomes of messages: touch, release, delete.
+//! Requests of whoever holds a message: touch, release, delete.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::own_times::OwnTimes;
 use super::push::Budget;
 use super::refusal::{Refusal, bounded, delay};
 use super::settings::QueueType;
-use super::{Asking, IronMq};
+use super::{IronMq, ProjectCall};
 
 /// A message that somebody wants to do something with.
 struct Named {
@@ -27,16 +27,16 @@ struct Named {
 impl IronMq {
     pub(super) async fn touch(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         id: &str,
         request: &Holding<'_>,
     ) -> Result<Response, Refusal> {
         let timeout_max = limits::ironmq::MESSAGE_TIMEOUT_MAX_S;
         let timeout = bounded("timeout", request.timeout, 1, timeout_max)?;
-        let queue = self.queue(asking, name)?;
-        let held = self.held(asking, &queue, id, request)?;
-        let own = match (asking.version, timeout) {
+        let queue = self.queue(call, name)?;
+        let held = self.held(call, &queue, id, request)?;
+        let own = match (call.version, timeout) {
             (Version::V1, None) => held.queue.browser().one(held.claim.at)?,
             _ => None,
         };
@@ -44,7 +44,7 @@ impl IronMq {
         let of_queue = queue.definition().settings.visibility_timeout_s.max(1);
         let timeout = timeout.or(own).unwrap_or(of_queue);
         let reservation = held.queue.touch(&held.claim, timeout).await??;
-        Ok(match asking.version {
+        Ok(match call.version {
             Version::V1 => ironmq::text(200, "Touched"),
             Version::V3 => {
                 let answer = json!({ "reservation_id": reservation, "msg": "Touched" });
@@ -55,30 +55,30 @@ impl IronMq {
 
     pub(super) async fn release(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         id: &str,
         request: &Holding<'_>,
     ) -> Result<Response, Refusal> {
         let delay = delay(request.delay)?;
-        let queue = self.queue(asking, name)?;
-        let held = self.held(asking, &queue, id, request)?;
+        let queue = self.queue(call, name)?;
+        let held = self.held(call, &queue, id, request)?;
         held.queue.release(&held.claim, delay.unwrap_or_default()).await??;
         Ok(ironmq::text(200, "Released"))
     }
 
     pub(super) async fn delete_message(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         id: &str,
         request: &Holding<'_>,
     ) -> Result<Response, Refusal> {
-        let queue = self.queue(asking, name)?;
+        let queue = self.queue(call, name)?;
         let text = |text: &'_ Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
         let reservation = text(&request.reservation_id);
         let subscriber = text(&request.subscriber_name);
-        match self.delete_one(asking, &queue, [id, &reservation, &subscriber]).await? {
+        match self.delete_one(call, &queue, [id, &reservation, &subscriber]).await? {
             0 => Err(Refusal::no_message()),
             _ => Ok(ironmq::text(200, "Deleted")),
         }
@@ -88,24 +88,24 @@ impl IronMq {
     /// request can be repeated.
     pub(super) async fn delete_messages(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         ids: &[Claimed<'_>],
     ) -> Result<Response, Refusal> {
         if ids.len() as u64 > limits::ironmq::MESSAGES {
             return Err(Refusal::bad("Up to 100 messages can be deleted at a time"));
         }
-        let queue = self.queue(asking, name)?;
+        let queue = self.queue(call, name)?;
         if self.pushers.settings(&queue).is_push() {
             for it in ids {
                 let about = [&*it.id, &*it.reservation_id, &*it.subscriber_name];
-                self.delete_one(asking, &queue, about).await?;
+                self.delete_one(call, &queue, about).await?;
             }
             return Ok(ironmq::text(200, "Deleted"));
         }
         let claim = |it: &Claimed<'_>| {
             let about = [&*it.id, &*it.reservation_id, &*it.subscriber_name];
-            self.claim(asking, &queue, about).map(|claimed| claimed.claim)
+            self.claim(call, &queue, about).map(|claimed| claimed.claim)
         };
         let claims: Result<Vec<Claim>, Refusal> = ids.iter().map(claim).collect();
         queue.delete_claimed(&claims?).await??;
@@ -117,16 +117,16 @@ impl IronMq {
     /// taken back from all.
     async fn delete_one(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         queue: &Arc<SharedQueue>,
         about: [&str; 3],
     ) -> Result<usize, Refusal> {
         let [id, reservation, subscriber] = about;
         let is_multicast = self.pushers.settings(queue).kind == QueueType::Multicast;
         if is_multicast && reservation.is_empty() {
-            return self.take_back(asking, queue, id, subscriber).await;
+            return self.take_back(call, queue, id, subscriber).await;
         }
-        let claimed = self.claim(asking, queue, about)?;
+        let claimed = self.claim(call, queue, about)?;
         let deleted = claimed.queue.delete_claimed(&[claimed.claim]).await??;
         if deleted > 0 && self.pushers.settings(queue).is_push() {
             self.pushers.acknowledged(queue.id(), id, claimed.subscriber.as_deref());
@@ -137,13 +137,13 @@ impl IronMq {
     /// Deletes a message of a multicast queue wherever it waits, or for one subscriber.
     async fn take_back(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         queue: &Arc<SharedQueue>,
         id: &str,
         subscriber: &str,
     ) -> Result<usize, Refusal> {
         let at = place(queue, id).ok_or_else(Refusal::no_message)?;
-        let by = match asking.version {
+        let by = match call.version {
             Version::V1 => Claimant::Anybody,
             Version::V3 => Claimant::NoHolder,
         };
@@ -167,25 +167,25 @@ impl IronMq {
     /// The claim of whoever holds a message. Version 3 asks for the reservation.
     fn held(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         queue: &Arc<SharedQueue>,
         id: &str,
         request: &Holding<'_>,
     ) -> Result<Named, Refusal> {
         let reservation = request.reservation_id.as_deref().unwrap_or_default();
         let subscriber = request.subscriber_name.as_deref().unwrap_or_default();
-        let claimed = self.claim(asking, queue, [id, reservation, subscriber])?;
+        let claimed = self.claim(call, queue, [id, reservation, subscriber])?;
         match claimed.claim.by {
             Claimant::NoHolder => Err(Refusal::no_reservation_id()),
             _ => Ok(claimed),
         }
     }
 
-    /// Who wants to do something with a message, named by its id, reservation and subscriber. In
+    /// The claim on a message, named by its id, reservation and subscriber. In
     /// version 1 the id alone will do.
     fn claim(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         queue: &Arc<SharedQueue>,
         [id, reservation, subscriber]: [&str; 3],
     ) -> Result<Named, Refusal> {
@@ -193,7 +193,7 @@ impl IronMq {
         let own =
             |by| Named { queue: Arc::clone(queue), subscriber: None, claim: Claim { at, by } };
         match reservation {
-            "" if asking.version == Version::V1 => return Ok(own(Claimant::Anybody)),
+            "" if call.version == Version::V1 => return Ok(own(Claimant::Anybody)),
             "" => return Ok(own(Claimant::NoHolder)),
             _ => {}
         }

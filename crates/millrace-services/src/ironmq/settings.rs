@@ -1,4 +1,4 @@
-//! What IronMQ says of a queue beyond SQS, kept as one attribute of its definition: the type,
+//! Settings of a queue that only IronMQ has, kept as one attribute of its definition: the type,
 //! subscribers, alerts. What both have in common is in the definition's own fields, so that each
 //! sees what the other has set.
 
@@ -25,7 +25,7 @@ pub(super) struct IronSettings {
     pub alerts: Vec<Alert>,
 }
 
-/// Who fetches messages from a queue.
+/// The way in which messages leave a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum QueueType {
@@ -87,16 +87,16 @@ pub(super) struct Alert {
     pub kind: AlertKind,
     pub direction: Direction,
     pub trigger: u64,
-    /// Where the message goes.
+    /// Name of the queue that the message goes to.
     pub queue: String,
     pub snooze_s: u64,
 }
 
-/// When an alert fires.
+/// The rule by which an alert fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum AlertKind {
-    /// When the size passes the trigger.
+    /// Fires when the size passes the trigger.
     #[default]
     Fixed,
     /// At each multiple of the trigger.

@@ -11,7 +11,7 @@ use super::document::{PROJECTS, ProjectDocument};
 use super::token::TokenHash;
 use super::{Namespace, account_of};
 
-/// Whether tokens and accounts of callers are checked.
+/// The choice between checking tokens and accounts of callers, and not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// No credentials are configured: any token opens any project.

@@ -48,7 +48,7 @@ object! {
 }
 
 object! {
-    /// Who holds a message, and what is to become of it: the body of touch, release and delete.
+    /// The body of touch, release and delete: the reservation, and its new times.
     pub struct Holding {
         reservation_id: Text<'a>,
         subscriber_name: Text<'a>,
@@ -117,7 +117,7 @@ object! {
 }
 
 object! {
-    /// Where messages go that were reserved too often.
+    /// The queue of messages that were reserved too often.
     pub struct DeadLetterRequest {
         queue_name: Text<'a>,
         max_reservations: Number,

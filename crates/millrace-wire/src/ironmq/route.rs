@@ -1,4 +1,4 @@
-//! From method and path to what is asked for.
+//! From method and path to endpoints.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub enum Version {
     V3,
 }
 
-/// What a request is for.
+/// The purpose of a request: endpoint, project and version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route<'a> {
     pub version: Version,
@@ -59,7 +59,7 @@ pub enum Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
-    /// What the endpoints are called in figures, by their numbers.
+    /// Names of the endpoints in figures, by their numbers.
     pub const NAMES: [&'static str; 24] = [
         "ListQueues",
         "PutQueue",
@@ -126,7 +126,7 @@ pub enum Misrouted {
     WrongMethod,
 }
 
-/// What a request is for; `None` if its path is not of this API. The path is in its normal form.
+/// The route of a request; `None` if its path is not of this API. The path is in its normal form.
 pub fn route<'a>(request: &Request<'a>) -> Option<Result<Route<'a>, Misrouted>> {
     let (version, rest) = match request.path.strip_prefix("/3/projects/") {
         Some(rest) => (Version::V3, rest),

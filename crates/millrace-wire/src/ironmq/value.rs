@@ -43,7 +43,7 @@ impl Number {
 }
 
 impl Flag {
-    /// What a text says.
+    /// The flag that a text says.
     pub fn parse(text: &str) -> Option<Flag> {
         match text.trim() {
             text if text.eq_ignore_ascii_case("true") || text == "1" => Some(Flag(true)),

@@ -1,8 +1,8 @@
-//! When an alert fires. Pure.
+//! The rule by which alerts fire. Pure.
 
 use super::super::settings::{Alert, AlertKind, Direction};
 
-/// Whether an alert fires, now that the size of its queue has changed.
+/// Returns true if an alert fires now that the size of its queue has changed.
 pub(super) fn fires(alert: &Alert, before: u64, now: u64) -> bool {
     let trigger = alert.trigger.max(1);
     match (alert.kind, alert.direction) {

@@ -42,7 +42,7 @@ struct Watched {
     seen: HashMap<String, Seen>,
 }
 
-/// What an alert knows of the past.
+/// The memory of an alert.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     size: u64,

@@ -2,27 +2,27 @@
 
 use millrace_broker::Definition;
 use millrace_wire::Response;
-use millrace_wire::ironmq::{self, Alert as AlertAsked, AlertsRequest, QueueWrapped, Version};
+use millrace_wire::ironmq::{self, Alert as AlertRequest, AlertsRequest, QueueWrapped, Version};
 
-use super::super::asked::{check_together, new_alert_id};
+use super::super::queue_change::{check_together, new_alert_id};
 use super::super::refusal::Refusal;
 use super::super::settings::{Alert, IronSettings};
-use super::super::{Asking, Change, IronMq};
+use super::super::{Change, IronMq, ProjectCall};
 
 impl IronMq {
     pub(in crate::ironmq) async fn change_alerts(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         change: Change,
     ) -> Result<Response, Refusal> {
-        let given = alerts_of(asking)?;
+        let given = alerts_of(call)?;
         if given.is_none() && change != Change::Remove {
-            return Err(asking.missing("alerts"));
+            return Err(call.missing("alerts"));
         }
         let is_about_all = given.is_none();
         let given = given.unwrap_or_default();
-        let queue = self.queue(asking, name)?;
+        let queue = self.queue(call, name)?;
         self.update(&queue, |definition: &mut Definition| {
             let mut iron = IronSettings::of(definition);
             match change {
@@ -56,11 +56,11 @@ impl IronMq {
 
     pub(in crate::ironmq) async fn delete_alert(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         id: &str,
     ) -> Result<Response, Refusal> {
-        let queue = self.queue(asking, name)?;
+        let queue = self.queue(call, name)?;
         self.update(&queue, |definition: &mut Definition| {
             let mut iron = IronSettings::of(definition);
             let before = iron.alerts.len();
@@ -76,13 +76,13 @@ impl IronMq {
 }
 
 /// The alerts that a request names: at the top level, or in a queue object, as version 3 has them.
-fn alerts_of<'a>(asking: &Asking<'a>) -> Result<Option<Vec<AlertAsked<'a>>>, Refusal> {
-    if let Some(alerts) = asking.body::<AlertsRequest<'a>>()?.alerts {
+fn alerts_of<'a>(call: &ProjectCall<'a>) -> Result<Option<Vec<AlertRequest<'a>>>, Refusal> {
+    if let Some(alerts) = call.body::<AlertsRequest<'a>>()?.alerts {
         return Ok(Some(alerts.0));
     }
-    if asking.version == Version::V1 {
+    if call.version == Version::V1 {
         return Ok(None);
     }
-    let queue = asking.body::<QueueWrapped<'a>>()?.queue.unwrap_or_default();
+    let queue = call.body::<QueueWrapped<'a>>()?.queue.unwrap_or_default();
     Ok(queue.alerts.map(|alerts| alerts.0))
 }

@@ -17,7 +17,7 @@ use super::message::{self, HOPS_MAX};
 use super::post::post;
 use super::{Known, Pushers, Stage};
 
-/// What the server calls itself.
+/// The name that the server gives itself.
 const USER_AGENT: &str = "IronMQ Pusherd";
 const CONTENT_TYPE: &str = "text/plain; encoding=utf-8";
 /// From the beginning of an attempt to the end of its answer; version 1 gives longer.

@@ -9,7 +9,7 @@ use millrace_broker::SlotSeq;
 
 /// In hidden queues: the id under which the message was posted.
 const ID: &str = "IronMQ.Id";
-/// How many push queues the message has gone through.
+/// Number of push queues that the message has gone through.
 const HOPS: &str = "IronMQ.Hops";
 /// Push queues that a message goes through at most: some post to each other.
 pub(super) const HOPS_MAX: u32 = 8;

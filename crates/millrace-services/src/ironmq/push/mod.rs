@@ -67,7 +67,7 @@ struct Read {
     settings: Arc<Known>,
 }
 
-/// What a request may look at in hidden queues to find a message whose place nobody remembers.
+/// Bounds of what a request may look at in hidden queues to find a message whose place nobody remembers.
 pub(super) struct Budget {
     messages: usize,
     bytes: usize,
@@ -95,7 +95,7 @@ impl Deref for Known {
     }
 }
 
-/// What the deliveries ask.
+/// The answers to the questions of the push floor.
 struct Drained(Arc<Pushers>);
 
 impl Pushers {
@@ -281,7 +281,7 @@ impl Pushers {
         Ok(None)
     }
 
-    /// What is remembered of a message.
+    /// The remembered statuses of a message.
     pub(super) fn statuses(&self, queue: &SharedQueue, id: &str) -> Vec<Status> {
         self.statuses.of(queue.id(), id)
     }

@@ -9,10 +9,10 @@ use millrace_broker::{
 };
 use millrace_core::{MessageId, QueueKey, md5};
 
-use super::super::asked;
 use super::super::post::{GROUP, SENDER};
+use super::super::queue_change;
 
-/// Why a message was not posted.
+/// The reason for a message that was not posted.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::ironmq) enum NotPosted {
     #[error("there is no queue {0}, and FIFO queues are created through SQS")]
@@ -22,7 +22,7 @@ pub(in crate::ironmq) enum NotPosted {
 }
 
 impl NotPosted {
-    /// Whether it may work later.
+    /// True if it may work later.
     pub(super) fn is_for_now(&self) -> bool {
         !matches!(
             self,
@@ -83,7 +83,7 @@ async fn queue_or_new(
         return Err(NotPosted::NoQueue(name.to_owned()));
     }
     let (attributes, tags) = (BTreeMap::new(), BTreeMap::new());
-    let new = NewQueue { key, settings: asked::defaults(), attributes, tags };
+    let new = NewQueue { key, settings: queue_change::defaults(), attributes, tags };
     let (Creation::Created(queue) | Creation::Existing(queue)) = shards.create_queue(&new).await?;
     Ok(queue)
 }

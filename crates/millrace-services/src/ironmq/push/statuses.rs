@@ -1,4 +1,4 @@
-//! What became of the latest messages of push queues at each subscriber. In memory and bounded:
+//! Delivery statuses of the latest messages of push queues at each subscriber. In memory and bounded:
 //! the oldest are forgotten first, and a restart forgets all. What is still to be delivered can be
 //! found in the hidden queues without it.
 
@@ -37,11 +37,11 @@ pub(in crate::ironmq) struct Status {
     pub stage: Stage,
     /// Reason for the latest failure.
     pub text: String,
-    /// Where the message waits.
+    /// Place of the waiting message.
     pub at: Option<(QueueId, SlotSeq)>,
 }
 
-/// How far a delivery is.
+/// Progress of a delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::ironmq) enum Stage {
     #[default]
@@ -91,7 +91,7 @@ impl Status {
 }
 
 impl Statuses {
-    /// What is remembered of a message.
+    /// The remembered statuses of a message.
     pub(super) fn of(&self, queue: QueueId, id: &str) -> Vec<Status> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.messages.get(&(queue, id.to_owned())).cloned().unwrap_or_default()

@@ -8,11 +8,11 @@ use millrace_wire::ironmq::{self, SubscribersRequest, Version};
 use millrace_wire::sqs::Text;
 use serde_json::{Value, json};
 
-use super::super::asked::check_together;
 use super::super::ids::{message_id, place};
+use super::super::queue_change::check_together;
 use super::super::refusal::Refusal;
 use super::super::settings::{IronSettings, QueueType, Subscriber};
-use super::super::{Asking, Change, IronMq};
+use super::super::{Change, IronMq, ProjectCall};
 use super::endpoint::turn;
 use super::{Budget, Stage, Status};
 
@@ -22,14 +22,14 @@ const ATTEMPTS_MAX: u32 = 200_000;
 impl IronMq {
     pub(in crate::ironmq) async fn change_subscribers(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         change: Change,
     ) -> Result<Response, Refusal> {
-        let request: SubscribersRequest<'_> = asking.body()?;
-        let given = request.subscribers.ok_or_else(|| asking.missing("subscribers"))?.0;
-        let by_url = asking.version == Version::V1;
-        let queue = self.queue(asking, name)?;
+        let request: SubscribersRequest<'_> = call.body()?;
+        let given = request.subscribers.ok_or_else(|| call.missing("subscribers"))?.0;
+        let by_url = call.version == Version::V1;
+        let queue = self.queue(call, name)?;
         self.update(&queue, |definition: &mut Definition| {
             let mut iron = IronSettings::of(definition);
             if !iron.is_push() {
@@ -56,24 +56,24 @@ impl IronMq {
                     }
                 }
             }
-            iron.set_subscribers(subscribers, asking.set_by())?;
+            iron.set_subscribers(subscribers, call.set_by())?;
             check_together(queue.key(), &definition.settings, &iron, change != Change::Remove)?;
             iron.store(&mut definition.attributes)
         })
         .await?;
-        match asking.version {
-            Version::V1 => Ok(self.shown(asking, &queue, true)),
+        match call.version {
+            Version::V1 => Ok(self.shown(call, &queue, true)),
             Version::V3 => Ok(ironmq::text(200, "Updated")),
         }
     }
 
     pub(in crate::ironmq) fn push_statuses(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         id: &str,
     ) -> Result<Response, Refusal> {
-        let queue = self.queue(asking, name)?;
+        let queue = self.queue(call, name)?;
         let iron = self.pushers.settings(&queue);
         if !iron.is_push() {
             return Err(Refusal::bad("Pull queues do not have subscribers"));
@@ -134,12 +134,12 @@ impl IronMq {
     /// Acknowledges a message that a subscriber has taken, by the id of the delivery.
     pub(in crate::ironmq) async fn acknowledge(
         &self,
-        asking: &Asking<'_>,
+        call: &ProjectCall<'_>,
         name: &str,
         id: &str,
         delivery: &str,
     ) -> Result<Response, Refusal> {
-        let queue = self.queue(asking, name)?;
+        let queue = self.queue(call, name)?;
         let kind = self.pushers.settings(&queue).kind;
         if kind == QueueType::Pull {
             return Err(Refusal::bad("Pull queues do not have subscribers"));
@@ -197,7 +197,7 @@ fn add(subscribers: &mut Vec<Subscriber>, new: Subscriber, by_url: bool) {
     }
 }
 
-/// How far a message is that nobody remembers.
+/// Progress of a message whose status is not remembered.
 fn stage(tries: u32, state: MessageState) -> Stage {
     match (tries, state) {
         (0, _) => Stage::Queued,

@@ -1,11 +1,11 @@
-//! What a request about a queue asks for, checked, and set in the queue's definition.
+//! A change of a queue's settings: checks a request and sets what it says in the definition.
 
 use std::collections::BTreeMap;
 
 use millrace_broker::{Redrive, Settings};
 use millrace_core::{QueueKey, Url, limits};
 use millrace_wire::Request;
-use millrace_wire::ironmq::{Alert as AlertAsked, QueueRequest, Subscriber as SubscriberAsked};
+use millrace_wire::ironmq::{Alert as AlertRequest, QueueRequest, Subscriber as SubscriberRequest};
 use millrace_wire::sqs::Text;
 
 use super::refusal::{Refusal, bounded};
@@ -34,32 +34,32 @@ const SERVER_HEADERS: [&str; 10] = [
 
 impl IronSettings {
     /// Sets the type, which stays as it is once the queue is there, in version 3.
-    fn set_type(&mut self, asked: Asked<'_>, is_new: bool) -> Result<(), Refusal> {
-        let of_v3 = asked.request.r#type.as_ref().map(Text::as_str);
-        let of_v1 = asked.request.push_type.as_ref().map(Text::as_str);
+    fn set_type(&mut self, change: QueueChange<'_>, is_new: bool) -> Result<(), Refusal> {
+        let of_v3 = change.request.r#type.as_ref().map(Text::as_str);
+        let of_v1 = change.request.push_type.as_ref().map(Text::as_str);
         let name = of_v3.or(of_v1).unwrap_or_default();
-        let has_push = asked.request.push.is_some() || asked.request.subscribers.is_some();
+        let has_push = change.request.push.is_some() || change.request.subscribers.is_some();
         let kind = match QueueType::parse(name)? {
             Some(kind) => kind,
-            None if has_push && (is_new || asked.is_type_changeable) && !self.is_push() => {
+            None if has_push && (is_new || change.is_type_changeable) && !self.is_push() => {
                 QueueType::Multicast
             }
             None => return Ok(()),
         };
-        if kind != self.kind && !is_new && !asked.is_type_changeable {
+        if kind != self.kind && !is_new && !change.is_type_changeable {
             return Err(Refusal::new(403, "Queue type cannot be changed"));
         }
         self.kind = kind;
         Ok(())
     }
 
-    fn set_push(&mut self, asked: Asked<'_>) -> Result<(), Refusal> {
-        let request = asked.request;
+    fn set_push(&mut self, change: QueueChange<'_>) -> Result<(), Refusal> {
+        let request = change.request;
         let wrapped = request.push.as_ref();
         let subscribers = wrapped.and_then(|it| it.subscribers.as_ref());
         if let Some(given) = subscribers.or(request.subscribers.as_ref()) {
             let given: Result<Vec<_>, _> = given.0.iter().map(Subscriber::checked).collect();
-            self.set_subscribers(given?, asked.by)?;
+            self.set_subscribers(given?, change.by)?;
         }
         let limits = (limits::ironmq::RETRIES_MAX, limits::ironmq::RETRIES_DELAY_MAX_S);
         let retries = wrapped.map_or(request.retries, |it| it.retries.or(request.retries));
@@ -85,14 +85,14 @@ impl IronSettings {
 
 impl IronSettings {
     /// Sets alerts, or adds them to those that there are. What stays as it was keeps its id.
-    fn set_alerts(&mut self, asked: &[AlertAsked<'_>], adds: bool) -> Result<(), Refusal> {
+    fn set_alerts(&mut self, requests: &[AlertRequest<'_>], adds: bool) -> Result<(), Refusal> {
         let old = self.alerts.clone();
         if !adds {
             self.alerts.clear();
         }
-        for asked in asked {
-            let mut new = Alert::checked(asked, new_alert_id())?;
-            let known = old.iter().find(|it| !adds && asked.id.is_none() && it.is_like(&new));
+        for request in requests {
+            let mut new = Alert::checked(request, new_alert_id())?;
+            let known = old.iter().find(|it| !adds && request.id.is_none() && it.is_like(&new));
             if let Some(known) = known {
                 new.id.clone_from(&known.id);
             }
@@ -130,14 +130,14 @@ impl Subscriber {
     }
 
     /// A subscriber as a client describes it.
-    pub(super) fn checked(asked: &SubscriberAsked<'_>) -> Result<Subscriber, Refusal> {
-        let url = asked.url.as_ref().map(Text::as_str).unwrap_or_default();
+    pub(super) fn checked(request: &SubscriberRequest<'_>) -> Result<Subscriber, Refusal> {
+        let url = request.url.as_ref().map(Text::as_str).unwrap_or_default();
         check_url(url)?;
-        let name = asked.name.as_ref().map(Text::as_str).filter(|name| !name.is_empty());
+        let name = request.name.as_ref().map(Text::as_str).filter(|name| !name.is_empty());
         if name.is_some_and(|name| name.len() > SUBSCRIBER_NAME_BYTES_MAX) {
             return Err(Refusal::bad("A subscriber's name can have up to 1024 bytes"));
         }
-        let headers = asked.headers.as_ref().map(|it| &it.0[..]).unwrap_or_default();
+        let headers = request.headers.as_ref().map(|it| &it.0[..]).unwrap_or_default();
         for (name, value) in headers {
             check_subscriber_header(name, value)?;
         }
@@ -149,28 +149,28 @@ impl Subscriber {
 
 impl Alert {
     /// An alert as a client describes it, with that id if it names none.
-    pub(super) fn checked(asked: &AlertAsked<'_>, id: String) -> Result<Alert, Refusal> {
+    pub(super) fn checked(request: &AlertRequest<'_>, id: String) -> Result<Alert, Refusal> {
         let text = |text: &Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
-        let kind = match &*text(&asked.r#type) {
+        let kind = match &*text(&request.r#type) {
             "" | "fixed" => AlertKind::Fixed,
             "progressive" => AlertKind::Progressive,
             _ => return Err(Refusal::bad("Alert type must be fixed or progressive")),
         };
-        let direction = match &*text(&asked.direction) {
+        let direction = match &*text(&request.direction) {
             "" | "asc" => Direction::Asc,
             "desc" => Direction::Desc,
             _ => return Err(Refusal::bad("Alert direction must be asc or desc")),
         };
-        let trigger = asked.trigger.unwrap_or_default().0;
+        let trigger = request.trigger.unwrap_or_default().0;
         let trigger = u64::try_from(trigger).ok().filter(|trigger| *trigger > 0);
         let trigger =
             trigger.ok_or_else(|| Refusal::bad("Alert trigger must be greater than 0"))?;
-        let queue = text(&asked.queue);
+        let queue = text(&request.queue);
         check_name(&queue)?;
-        let snooze = asked.snooze.unwrap_or_default().0;
+        let snooze = request.snooze.unwrap_or_default().0;
         let snooze_s = u64::try_from(snooze)
             .map_err(|_| Refusal::bad("Alert snooze must not be less than 0"))?;
-        let id = Some(text(&asked.id)).filter(|id| !id.is_empty()).unwrap_or(id);
+        let id = Some(text(&request.id)).filter(|id| !id.is_empty()).unwrap_or(id);
         Ok(Alert { id, kind, direction, trigger, queue, snooze_s })
     }
 
@@ -223,7 +223,7 @@ fn check_subscriber_header(name: &str, value: &str) -> Result<(), Refusal> {
 
 /// A request to create a queue or to change one.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct QueueChange<'a> {
     pub request: &'a QueueRequest<'a>,
     /// Version 1.
     pub is_type_changeable: bool,
@@ -232,7 +232,7 @@ pub(super) struct Asked<'a> {
     pub by: SetBy<'a>,
 }
 
-/// Who sets subscribers.
+/// The origin of a change of subscribers.
 #[derive(Clone, Copy)]
 pub(super) struct SetBy<'a> {
     pub is_v1: bool,
@@ -252,14 +252,14 @@ pub(super) fn defaults() -> Settings {
 
 /// Sets what a request names; on failure some may be set, so apply to a copy.
 pub(super) fn apply(
-    asked: Asked<'_>,
+    change: QueueChange<'_>,
     key: &QueueKey,
     is_new: bool,
     settings: &mut Settings,
     attributes: &mut BTreeMap<String, String>,
     iron: &mut IronSettings,
 ) -> Result<(), Refusal> {
-    let request = asked.request;
+    let request = change.request;
     let timeout_max = limits::ironmq::MESSAGE_TIMEOUT_MAX_S;
     if let Some(timeout) = bounded("message_timeout", request.message_timeout, 1, timeout_max)? {
         settings.visibility_timeout_s = timeout;
@@ -269,8 +269,8 @@ pub(super) fn apply(
     if let Some(expiration) = expiration {
         settings.retention_s = expiration;
     }
-    iron.set_type(asked, is_new)?;
-    iron.set_push(asked)?;
+    iron.set_type(change, is_new)?;
+    iron.set_push(change)?;
     if let Some(dead_letter) = &request.dead_letter {
         let name = dead_letter.queue_name.as_ref().map(Text::as_str);
         let max_max = limits::ironmq::MAX_RESERVATIONS_MAX;
@@ -278,7 +278,7 @@ pub(super) fn apply(
         set_dead_letter(name, max, key, settings, attributes)?;
     }
     if let Some(alerts) = &request.alerts {
-        iron.set_alerts(&alerts.0, asked.adds_alerts)?;
+        iron.set_alerts(&alerts.0, change.adds_alerts)?;
     }
     check_together(key, settings, iron, request.push.is_some())?;
     iron.store(attributes)
@@ -390,7 +390,7 @@ mod tests {
     fn alerts_are_added_or_replaced_and_keep_their_ids() {
         let text = |text: &'static str| Some(Text::from(text));
         let asked = |id, trigger| {
-            let mut asked = AlertAsked::default();
+            let mut asked = AlertRequest::default();
             (asked.id, asked.queue) = (id, text("alerts"));
             asked.trigger = Some(millrace_wire::ironmq::Number(trigger));
             asked
