@@ -24,8 +24,8 @@ use std::time::Instant;
 use millrace_broker::Shards;
 use millrace_push::Push;
 use millrace_wire::ironmq::{
-    self, Endpoint, Holding, Ids, PostedMessages, QueueRequest, QueueWrapped, Reserve, Route,
-    Version,
+    self, Endpoint, Holding, Ids, Misrouted, PostedMessages, QueueRequest, QueueWrapped, Reserve,
+    Route, Version,
 };
 use millrace_wire::query::Parameters;
 use millrace_wire::{Judgement, Request, Response};
@@ -39,6 +39,17 @@ use alerts::Alerts;
 use push::Pushers;
 use queue_change::{QueueChange, SetBy};
 use refusal::Refusal;
+
+/// Further paths of IronMQ: they answer in its form, not in that of SQS.
+const NOT_SERVED: [&str; 7] = [
+    "/3/projects",
+    "/1/projects",
+    "/3/stats",
+    "/version",
+    "/1/authentication",
+    "/1/tokens",
+    "/1/users",
+];
 
 /// Answers that are larger may find no room; what they hand out is then taken back.
 const MAY_BE_REFUSED_BYTES: usize = 64 << 10;
@@ -135,7 +146,7 @@ impl IronMq {
         let route = match ironmq::route(request) {
             Some(Ok(route)) => route,
             Some(Err(misrouted)) => return Refusal::from(misrouted).response(),
-            None => return Refusal::no_queue().response(),
+            None => return Refusal::from(Misrouted::NoSuchPath).response(),
         };
         let Route { version, project, endpoint } = route;
         let response = match projects::enter(&self.projects, &project, request) {
@@ -185,7 +196,7 @@ impl IronMq {
             }
             Endpoint::Peek(name) => self.peek(call, name, &call.parameters()?),
             Endpoint::DeleteMessages(name) => match (call.body::<Ids<'_>>()?.ids, call.version) {
-                (Some(ids), _) => self.delete_messages(call, name, &ids.0).await,
+                (Some(ids), _) => self.delete_messages(call, name, &ids).await,
                 (None, Version::V3) => self.clear(call, name).await,
                 (None, Version::V1) => Err(call.missing("ids")),
             },
@@ -223,7 +234,9 @@ impl IronMq {
 
 impl Branch for IronMq {
     fn takes(&self, request: &Request<'_>) -> bool {
-        request.path.starts_with("/3/projects/") || request.path.starts_with("/1/projects/")
+        let path = request.path;
+        ["/3/projects/", "/1/projects/"].iter().any(|begin| path.starts_with(begin))
+            || NOT_SERVED.contains(&path)
     }
 
     fn answer<'a>(&'a self, request: &'a Request<'a>, _: &'a str) -> Boxed<'a, Response> {
@@ -232,7 +245,7 @@ impl Branch for IronMq {
 
     /// A token is in the head, so whoever may call is known before the body comes.
     fn judge(&self, head: &Request<'_>) -> Option<Judgement> {
-        let route = match ironmq::route(head)? {
+        let route = match ironmq::route(head).unwrap_or(Err(Misrouted::NoSuchPath)) {
             Ok(route) => route,
             Err(misrouted) => {
                 return Some(Judgement::Refused(Box::new(Refusal::from(misrouted).response())));

@@ -38,7 +38,9 @@ impl OwnTimes {
         for [name, _, value] in content.attributes() {
             let number = || str::from_utf8(value).ok()?.parse::<u64>().ok();
             if name == TIMEOUT.as_bytes() {
-                times.timeout_s = number().and_then(|seconds| u32::try_from(seconds).ok());
+                // A reservation is made longer as SQS does it: up to 12 hours.
+                let allowed = number().filter(|it| limits::VISIBILITY_TIMEOUT_S.contains(it));
+                times.timeout_s = allowed.and_then(|seconds| u32::try_from(seconds).ok());
             } else if name == EXPIRES.as_bytes() {
                 times.expires = number().map(Timestamp);
             }
@@ -89,7 +91,6 @@ impl IronMq {
         };
         let changes: Vec<_> = incoming.iter().filter_map(change).collect();
         if !changes.is_empty() {
-            // One of more than the 12 hours of SQS lasts as long as others of its queue.
             queue.change_visibility(&changes).await?;
         }
         Ok(())

@@ -103,6 +103,9 @@ impl IronMq {
         if messages.iter().any(|message| message.size_bytes() > limit as usize) {
             return Err(Refusal::too_large(limit));
         }
+        if queue.kind() == Kind::Fifo && messages.iter().any(|it| it.delay_s.is_some()) {
+            return Err(Refusal::bad("Messages of a FIFO queue have no delay of their own"));
+        }
         let bodies: Vec<&[u8]> = messages.iter().map(|message| message.body).collect();
         let digests = md5_of_each(&bodies);
         let is_fifo = queue.kind() == Kind::Fifo;

@@ -10,7 +10,7 @@ use millrace_wire::{Request, Tenant};
 
 use super::refusal::Refusal;
 use crate::principal::tenant_of;
-use crate::projects::{Namespace, Projects};
+use crate::projects::{Namespace, Projects, is_project_id};
 
 /// The namespace of a project, if the request's token opens it. An unknown project is refused as
 /// one with another token is.
@@ -19,6 +19,9 @@ pub(super) fn enter(
     project: &str,
     request: &Request<'_>,
 ) -> Result<Arc<Namespace>, Refusal> {
+    if !is_project_id(project) {
+        return Err(Refusal::new(404, "Project not found"));
+    }
     if !projects.is_guarded() {
         return Ok(projects.namespace(project));
     }

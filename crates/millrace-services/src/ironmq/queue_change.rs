@@ -49,6 +49,9 @@ impl IronSettings {
         if kind != self.kind && !is_new && !change.is_type_changeable {
             return Err(Refusal::new(403, "Queue type cannot be changed"));
         }
+        if kind == QueueType::Pull && self.is_push() {
+            self.push.subscribers.clear();
+        }
         self.kind = kind;
         Ok(())
     }

@@ -114,14 +114,17 @@ impl IronMq {
         let catalog = self.shards.catalog();
         let owner = (&*place.region, &*place.account);
         let queues = catalog.list_queues(owner, prefix, after, skipped + per_page, |_| true);
-        let names = queues.iter().skip(skipped).map(|queue| &queue.key().name);
+        let shown = queues.iter().skip(skipped);
         let answer = match call.version {
             Version::V3 => {
-                json!({ "queues": names.map(|name| json!({ "name": name })).collect::<Vec<_>>() })
+                let name = |queue: &Arc<SharedQueue>| json!({ "name": queue.key().name });
+                json!({ "queues": shown.map(name).collect::<Vec<_>>() })
             }
-            Version::V1 => names
-                .map(|name| json!({ "id": name, "project_id": place.project, "name": name }))
-                .collect(),
+            Version::V1 => {
+                let project = &place.project;
+                let one = |queue: &Arc<SharedQueue>| json!({ "id": id_of_v1(queue), "project_id": project, "name": queue.key().name });
+                shown.map(one).collect()
+            }
         };
         Ok(ironmq::answer(200, answer.to_string()))
     }
@@ -299,24 +302,27 @@ fn described_v1(
 ) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
-    put("id", json!(format!("{:024x}", queue.id().0)));
+    put("id", json!(id_of_v1(queue)));
     put("name", json!(queue.key().name));
     put("size", json!(size));
     put("total_messages", json!(total));
     put("project_id", json!(call.namespace.project));
-    if iron.is_push() {
-        put("retries", json!(iron.push.retries));
-        put("push_type", json!(iron.kind.name()));
-        put("retries_delay", json!(iron.push.retries_delay_s));
-        put("subscribers", subscribers(iron));
-        if !iron.push.error_queue.is_empty() {
-            put("error_queue", json!(iron.push.error_queue));
-        }
+    put("retries", json!(iron.push.retries));
+    put("push_type", json!(iron.kind.name()));
+    put("retries_delay", json!(iron.push.retries_delay_s));
+    put("subscribers", subscribers(iron));
+    if !iron.push.error_queue.is_empty() {
+        put("error_queue", json!(iron.push.error_queue));
     }
     if !iron.alerts.is_empty() {
         put("alerts", iron.alerts.iter().map(alert).collect());
     }
     object
+}
+
+/// The id of a queue, which only version 1 shows.
+fn id_of_v1(queue: &SharedQueue) -> String {
+    format!("{:024x}", queue.id().0)
 }
 
 fn subscribers(iron: &IronSettings) -> Value {

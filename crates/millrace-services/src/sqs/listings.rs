@@ -89,7 +89,7 @@ impl Sqs {
 }
 
 /// Returns true for a name that the URL of a queue can say. Queues of IronMQ may have others.
-fn has_url(name: &str) -> bool {
+pub(super) fn has_url(name: &str) -> bool {
     !name.contains(['/', '?', '#'])
 }
 

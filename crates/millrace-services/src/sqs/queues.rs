@@ -11,6 +11,7 @@ use millrace_wire::sqs::{
 };
 
 use super::attributes::{self, Attributes};
+use super::listings::has_url;
 use super::policies::RedriveAllowPolicy;
 use super::{Sqs, error, tags};
 use crate::principal::Caller;
@@ -137,6 +138,7 @@ impl Sqs {
         let Caller { principal, region, .. } = caller;
         let account = owner.unwrap_or(&principal.account);
         let queue = self.shards.catalog().queue(region, account, name);
+        let queue = queue.filter(|_| has_url(name));
         // A caller must not learn that another account has a queue of that name.
         queue.ok_or_else(|| match principal.is_foreign_to(account) {
             true => error::queue_is_not_yours(),

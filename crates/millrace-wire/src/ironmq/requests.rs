@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Error, MapAccess, Visitor, value::MapAccessDeserializer};
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer};
 
 use super::object::object;
@@ -66,11 +66,11 @@ object! {
     }
 }
 
-object! {
-    /// The body of a delete of several messages. Absent ids mean all messages.
-    pub struct Ids {
-        ids: List<Claimed<'a>, IDS_MAX>,
-    }
+/// The body of a delete of several messages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ids<'a> {
+    /// `None`, that is no such key, means all messages; `null` is an empty list.
+    pub ids: Option<Vec<Claimed<'a>>>,
 }
 
 object! {
@@ -171,7 +171,39 @@ pub fn read<'a, T: Default + Deserialize<'a>>(body: &'a [u8]) -> Result<T, Strin
     // What is skipped has to be text, too: whatever cannot be read must not count as absent.
     let body = str::from_utf8(body).map_err(|_| "Invalid JSON: the body must be UTF-8")?;
     let read: Result<Option<T>, _> = serde_json::from_str(body);
-    read.map(Option::unwrap_or_default).map_err(|error| format!("Invalid JSON: {error}"))
+    read.map(Option::unwrap_or_default).map_err(|error| match error.is_data() {
+        true => format!("Invalid request: {error}"),
+        false => format!("Invalid JSON: {error}"),
+    })
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Ids<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Ids<'a>, D::Error> {
+        struct Read<'a>(PhantomData<&'a ()>);
+
+        impl<'de: 'a, 'a> Visitor<'de> for Read<'a> {
+            type Value = Ids<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ids<'a>, A::Error> {
+                let mut read = Ids::default();
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    if key.eq_ignore_ascii_case("ids") {
+                        let list: Option<List<Claimed<'a>, IDS_MAX>> = map.next_value()?;
+                        read.ids = Some(list.unwrap_or_default().0);
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(read)
+            }
+        }
+
+        from.deserialize_map(Read(PhantomData))
+    }
 }
 
 /// An id alone, or an object.
@@ -233,12 +265,14 @@ mod tests {
     fn ids_are_texts_numbers_or_objects_and_none_at_all_is_not_an_empty_list() {
         let ids = |body: &'static str| read::<Ids<'_>>(body.as_bytes()).map(|read| read.ids);
         let given = ids(r#"{"ids":["1",2,{"id":"3","reservation_id":"r"},{"ID":"4"}]}"#);
-        let given = given.unwrap().unwrap().0;
+        let given = given.unwrap().unwrap();
 
         assert_eq!(given.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["1", "2", "3", "4"]);
         assert_eq!(given[2].reservation_id.as_str(), "r");
-        assert_eq!(ids(r#"{"ids":[]}"#).unwrap().map(|ids| ids.0.len()), Some(0));
-        for nothing in ["", " \n", "{}", "null", r#"{"ids":null}"#] {
+        for empty in [r#"{"ids":[]}"#, r#"{"ids":null}"#, r#"{"ids":["1"],"ids":null}"#] {
+            assert_eq!(ids(empty).unwrap().map(|ids| ids.len()), Some(0), "{empty}");
+        }
+        for nothing in ["", " \n", "{}", "null"] {
             assert_eq!(ids(nothing), Ok(None), "{nothing}");
         }
         for broken in ["{", "[]", "1", r#"{"ids":{}}"#, r#"{"ids":[{}]}"#, r#"{"ids":[[]]}"#] {
