@@ -195,11 +195,17 @@ impl IronMq {
                 self.reserve(call, name, &request).await
             }
             Endpoint::Peek(name) => self.peek(call, name, &call.parameters()?),
-            Endpoint::DeleteMessages(name) => match (call.body::<Ids<'_>>()?.ids, call.version) {
-                (Some(ids), _) => self.delete_messages(call, name, &ids).await,
-                (None, Version::V3) => self.clear(call, name).await,
-                (None, Version::V1) => Err(call.missing("ids")),
-            },
+            Endpoint::DeleteMessages(name) => {
+                let Ids { ids, has_others } = call.body()?;
+                let is_clear = call.version == Version::V3
+                    && !has_others
+                    && call.request.body.trim_ascii() != b"null";
+                match ids {
+                    Some(ids) => self.delete_messages(call, name, &ids).await,
+                    None if is_clear => self.clear(call, name).await,
+                    None => Err(call.missing("ids")),
+                }
+            }
             Endpoint::Clear(name) => self.clear(call, name).await,
             Endpoint::GetMessage(name, id) => self.get_message(call, name, id),
             Endpoint::DeleteMessage(name, id) => {

@@ -30,6 +30,9 @@ const RESERVED_HEADERS: [&str; 6] = [
     "Iron-Subscriber-Message-Url",
 ];
 
+/// Times that a post looks for its queue, or makes it, if somebody deletes it.
+const POST_ATTEMPTS: usize = 3;
+
 /// A message that may be stored.
 struct Checked<'a> {
     body: &'a [u8],
@@ -50,8 +53,16 @@ impl IronMq {
         }
         let checked = messages.iter().map(|message| self.check(call, message));
         let checked = checked.collect::<Result<Vec<_>, _>>()?;
-        let queue = self.queue_or_new(call, name).await?;
-        self.store(call, &queue, &checked).await
+        let mut attempts = POST_ATTEMPTS;
+        loop {
+            let queue = self.queue_or_new(call, name).await?;
+            attempts -= 1;
+            match self.store(call, &queue, &checked).await {
+                // It was deleted meanwhile, and clients do not repeat a 404.
+                Err(refusal) if refusal == Refusal::no_queue() && attempts > 0 => {}
+                answer => return answer,
+            }
+        }
     }
 
     /// Posts the body of a request as it is.

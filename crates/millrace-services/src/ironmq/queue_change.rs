@@ -340,6 +340,9 @@ pub(super) fn check_together(
     if iron.alerts.iter().enumerate().any(is_twice) {
         return Err(Refusal::bad("At least one new alert duplicates current queue alerts."));
     }
+    if iron.alerts.iter().any(|alert| alert.queue == key.name) {
+        return Err(Refusal::bad("An alert cannot go to its own queue"));
+    }
     if !iron.is_push() {
         return match iron.push.subscribers.is_empty() {
             true => Ok(()),

@@ -216,12 +216,17 @@ impl IronMq {
         request: &QueueRequest<'_>,
     ) -> Result<(), Refusal> {
         let names_dead_letter = request.dead_letter.is_some();
-        if let Some(redrive) = wanted.redrive.as_ref().filter(|_| names_dead_letter)
-            && self.queue(call, &redrive.name).is_err()
-        {
-            Box::pin(self.create(call, &redrive.name, &QueueRequest::default())).await?;
+        let Some(redrive) = wanted.redrive.as_ref().filter(|_| names_dead_letter) else {
+            return Ok(());
+        };
+        match self.queue(call, &redrive.name) {
+            Ok(target) if target.kind() == wanted.kind => Ok(()),
+            Ok(_) => Err(Refusal::bad("A dead letter queue must be of the kind of its queue")),
+            Err(_) => {
+                Box::pin(self.create(call, &redrive.name, &QueueRequest::default())).await?;
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// The answer that describes a queue.

@@ -71,6 +71,8 @@ object! {
 pub struct Ids<'a> {
     /// `None`, that is no such key, means all messages; `null` is an empty list.
     pub ids: Option<Vec<Claimed<'a>>>,
+    /// Something else was said: the request is not the one that means all messages.
+    pub has_others: bool,
 }
 
 object! {
@@ -195,6 +197,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Ids<'a> {
                         let list: Option<List<Claimed<'a>, IDS_MAX>> = map.next_value()?;
                         read.ids = Some(list.unwrap_or_default().0);
                     } else {
+                        read.has_others = true;
                         map.next_value::<IgnoredAny>()?;
                     }
                 }

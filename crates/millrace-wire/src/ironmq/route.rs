@@ -162,7 +162,6 @@ fn method<'a>(request: &Request<'a>) -> &'a str {
 }
 
 fn below<'a>(version: Version, rest: &'a str, method: &str) -> Result<Route<'a>, Misrouted> {
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
     let mut segments = Vec::with_capacity(7);
     for segment in rest.split('/') {
         if segments.len() == segments.capacity() {
@@ -187,11 +186,15 @@ fn endpoint<'a>(
 ) -> Result<Endpoint<'a>, Misrouted> {
     use Endpoint as E;
     use Version::{V1, V3};
-    let Some(queue) = segments.next() else {
+    let Some(queue) = segments.next().filter(|queue| !queue.is_empty()) else {
         return if method == "GET" { Ok(E::ListQueues) } else { Err(Misrouted::WrongMethod) };
     };
     let (what, id, behind, last) =
         (segments.next(), segments.next(), segments.next(), segments.next());
+    // An id that a client forgot must not make a delete of one message a delete of all.
+    if [what.as_deref(), id.as_deref(), behind.as_deref(), last.as_deref()].contains(&Some("")) {
+        return Err(Misrouted::NoSuchPath);
+    }
     let endpoint = match (what.as_deref(), id, behind.as_deref(), last) {
         (None, ..) => match (version, method) {
             (_, "GET") => E::GetQueue(queue),
@@ -308,6 +311,10 @@ mod tests {
         assert_eq!(queue("/3/projects/p/queues/"), Endpoint::ListQueues);
         for path in ["/3/projects/p/queues/a/b", "/3/projects/p", "/3/projects//queues"] {
             assert_eq!(routed("GET", path), Some(Err(Misrouted::NoSuchPath)), "{path}");
+        }
+        for path in ["queues/q/messages/", "queues/q/", "queues/q/messages/1/"] {
+            let path = format!("/3/projects/p/{path}");
+            assert_eq!(routed("DELETE", &path), Some(Err(Misrouted::NoSuchPath)), "{path}");
         }
         let is_not_text = routed("GET", "/3/projects/p/queues/%ff");
         assert_eq!(is_not_text, Some(Err(Misrouted::NoSuchPath)));

@@ -75,9 +75,21 @@ struct Measured {
     taken: Duration,
     /// Time spent in handlers, all of them together.
     handled: Duration,
-    /// Polls, and those among them that brought nothing; the worker's are its own business.
-    polls: Option<(u64, u64)>,
+    /// The most handlers at a time.
+    peak: u64,
+    duplicates: u64,
+    /// Requests; the worker's are its own business.
+    requests: Option<Requests>,
     recordings: Vec<Recording>,
+}
+
+/// The requests of a run.
+#[derive(Clone, Copy)]
+struct Requests {
+    polls: u64,
+    /// Polls that brought nothing.
+    empty: u64,
+    deletes: u64,
 }
 
 const MESSAGES_LEAST: u64 = 20;
@@ -186,8 +198,13 @@ fn measure(
         messages,
         taken,
         handled: Duration::from_micros(counters.handled_us.load(Relaxed)),
-        polls: (model != Model::Worker)
-            .then(|| (counters.polls.load(Relaxed), counters.empty_polls.load(Relaxed))),
+        peak: counters.peak.load(Relaxed),
+        duplicates: counters.duplicates.load(Relaxed),
+        requests: (model != Model::Worker).then(|| Requests {
+            polls: counters.polls.load(Relaxed),
+            empty: counters.empty_polls.load(Relaxed),
+            deletes: counters.deletes.load(Relaxed),
+        }),
         recordings,
     })
 }

@@ -1,6 +1,7 @@
 //! The three models.
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -32,6 +33,13 @@ pub(super) struct Counters {
     pub(super) handled_us: AtomicU64,
     pub(super) polls: AtomicU64,
     pub(super) empty_polls: AtomicU64,
+    pub(super) deletes: AtomicU64,
+    running: AtomicU64,
+    /// The most handlers that ran at a time.
+    pub(super) peak: AtomicU64,
+    /// Deliveries of messages that were delivered before.
+    pub(super) duplicates: AtomicU64,
+    seen: Mutex<HashSet<String>>,
 }
 
 /// What a consumer does: one poll, and all that it brought handled one by one.
@@ -55,8 +63,20 @@ impl Counters {
     /// What every handler does: it takes its time.
     async fn handle(&self, taken: Duration) {
         let start = Instant::now();
+        let running = self.running.fetch_add(1, Relaxed) + 1;
+        self.peak.fetch_max(running, Relaxed);
         sleep(taken).await;
+        self.running.fetch_sub(1, Relaxed);
         self.handled_us.fetch_add(start.elapsed().as_micros() as u64, Relaxed);
+    }
+}
+
+impl Counters {
+    /// Counts a message as done, once.
+    fn note_done(&self, message: &str) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let counter = if seen.insert(message.to_owned()) { &self.done } else { &self.duplicates };
+        counter.fetch_add(1, Relaxed);
     }
 }
 
@@ -76,9 +96,11 @@ impl<P: Peer> Consumer<P> {
         }
         for delivery in received {
             self.counters.handle(self.handler).await;
+            let message = delivery.handle.message_id.to_string();
             let answers = self.peer.delete(&[delivery.handle]).await.context("deleting")?;
+            self.counters.deletes.fetch_add(1, Relaxed);
             answers.into_iter().next().context("no answer to the entry")?.context("deleting")?;
-            self.counters.done.fetch_add(1, Relaxed);
+            self.counters.note_done(&message);
         }
         Ok(())
     }

@@ -30,19 +30,28 @@ impl Measured {
         self.handled.as_secs_f64() / self.taken.as_secs_f64().max(1e-9)
     }
 
+    /// Polls and deletes.
+    fn requests_per_message(&self) -> Option<f64> {
+        let requests = self.requests?;
+        Some((requests.polls + requests.deletes) as f64 / self.messages.max(1) as f64)
+    }
+
     pub(super) fn metrics(&self) -> Vec<Metric> {
         let front = front(self.model, self.batch);
         let seconds = self.taken.as_secs_f64();
-        vec![
+        let count = |name: &str, value: f64| {
+            Metric::new(&format!("{front}.{name}"), value, Unit::Count, Better::Neither)
+        };
+        let requests = self.requests_per_message().map(|it| count("requests_per_message", it));
+        let mut metrics = vec![
             Metric::new(&format!("{front}.time"), seconds, Unit::Seconds, Better::Lower),
             Metric::rate(&format!("{front}.rate"), self.rate()),
-            Metric::new(
-                &format!("{front}.busy_handlers"),
-                self.busy(),
-                Unit::Count,
-                Better::Neither,
-            ),
-        ]
+            count("busy_handlers", self.busy()),
+            count("peak_handlers", self.peak as f64),
+            count("duplicates", self.duplicates as f64),
+        ];
+        metrics.extend(requests);
+        metrics
     }
 }
 
@@ -81,9 +90,10 @@ pub(super) fn section(all: &[Measured], plan: &Plan, round_trip: Duration) -> Se
         charts: vec![chart(all)],
         tables: vec![table(all)],
         notes: vec![
-            "Busy handlers is the mean of how many ran at a time: time in handlers over time \
-             passed. It is what bounds the rate, not how often anybody polls. A batch is never \
-             larger than the peer allows (SQS: 10)."
+            "Busy handlers is the mean number of handlers that ran at a time, and peak the \
+             highest. It bounds the rate, not how often a consumer polls. A batch is never larger \
+             than the peer allows (SQS: 10). Requests are polls and deletes; the worker's own are \
+             not counted."
                 .to_owned(),
         ],
         ..Section::default()
@@ -122,8 +132,18 @@ fn chart(all: &[Measured]) -> Chart {
 }
 
 fn table(all: &[Measured]) -> Table {
-    let mut table =
-        Table::new("", &["model", "#time", "#messages/s", "#busy handlers", "#polls", "#empty"]);
+    let columns = [
+        "model",
+        "#time",
+        "#messages/s",
+        "#busy handlers",
+        "#peak",
+        "#polls",
+        "#empty",
+        "#requests/message",
+        "#duplicates",
+    ];
+    let mut table = Table::new("", &columns);
     for measured in all {
         let shown =
             |count: Option<u64>| count.map_or("–".to_owned(), |count| thousands(count as f64));
@@ -132,8 +152,11 @@ fn table(all: &[Measured]) -> Table {
             format!("{:.2} s", measured.taken.as_secs_f64()),
             format!("{:.1}", measured.rate()),
             format!("{:.1}", measured.busy()),
-            shown(measured.polls.map(|(polls, _)| polls)),
-            shown(measured.polls.map(|(_, empty)| empty)),
+            thousands(measured.peak as f64),
+            shown(measured.requests.map(|it| it.polls)),
+            shown(measured.requests.map(|it| it.empty)),
+            measured.requests_per_message().map_or("–".to_owned(), |it| format!("{it:.2}")),
+            thousands(measured.duplicates as f64),
         ]);
     }
     table

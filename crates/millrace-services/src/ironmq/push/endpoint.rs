@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_broker::{Incoming, SharedQueue, SlotSeq};
-use millrace_core::{QueueId, Url};
+use millrace_core::{QueueId, QueueKey, Url};
 use millrace_push::{
     AfterFailure, Answer, Attempted, BoxFuture, Endpoint, Failure, Request, Verdict,
 };
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::super::ids::message_id;
 use super::super::settings::{SubscribedQueue, Subscriber};
-use super::message::{self, HOPS_MAX};
+use super::message::{self, PATH_MAX};
 use super::post::post;
 use super::{Known, Pushers, Stage};
 
@@ -121,12 +121,20 @@ impl Subscribed {
         let Some(SubscribedQueue(name)) = self.target(message) else {
             return Err("the subscriber is no queue".to_owned());
         };
-        let hops = message::hops(&message.content).saturating_add(1);
-        if hops > HOPS_MAX {
-            return Err(format!("the message went through {HOPS_MAX} push queues"));
+        let step = message::step(self.queue.id());
+        let mut path = message::path(&message.content);
+        path.push(&step);
+        if path.len() > PATH_MAX {
+            return Err(format!("the message went through {PATH_MAX} push queues"));
         }
-        let hops = hops.to_string();
-        let attributes = message::with_hops(&message.content, &hops);
+        let QueueKey { region, account, .. } = self.queue.key();
+        let target = self.pushers.shards.catalog().queue(region, account, &name);
+        // With many subscribers, each round of a circle would be a multiple of the one before.
+        if target.is_some_and(|target| path.contains(&&*message::step(target.id()))) {
+            return Err(format!("the message went through the queue {name} already"));
+        }
+        let path = path.join(" ");
+        let attributes = message::with_path(&message.content, &path);
         let body = message.content.body();
         let posted = post(&self.pushers.shards, self.queue.key(), &name, body, attributes).await;
         posted.map_err(|error| error.to_string())
@@ -135,9 +143,11 @@ impl Subscribed {
     /// Posts what became of a message to the error queue.
     async fn report(&self, message: &Incoming, failure: &Failure) -> AfterFailure {
         let error_queue = &self.settings.push.error_queue;
-        let hops = message::hops(&message.content).saturating_add(1);
-        // One more: that a message has gone too far is to be said.
-        if error_queue.is_empty() || hops > HOPS_MAX + 1 {
+        let step = message::step(self.queue.id());
+        let mut path = message::path(&message.content);
+        path.push(&step);
+        // One more: the error queue gets the report of a message that has gone too far.
+        if error_queue.is_empty() || path.len() > PATH_MAX + 1 {
             return AfterFailure::Dropped;
         }
         let id = self.id(message);
@@ -160,8 +170,8 @@ impl Subscribed {
             "subscribers": subscribers.collect::<Vec<_>>(),
         });
         let report = report.to_string();
-        let hops = hops.to_string();
-        let attributes = message::only_hops(&hops);
+        let path = path.join(" ");
+        let attributes = message::only_path(&path);
         let (shards, beside) = (&self.pushers.shards, self.queue.key());
         match post(shards, beside, error_queue, report.as_bytes(), attributes).await {
             Ok(()) => AfterFailure::Redriven,

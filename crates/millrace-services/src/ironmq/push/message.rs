@@ -9,10 +9,10 @@ use millrace_broker::SlotSeq;
 
 /// In hidden queues: the id under which the message was posted.
 const ID: &str = "IronMQ.Id";
-/// Number of push queues that the message has gone through.
-const HOPS: &str = "IronMQ.Hops";
-/// Push queues that a message goes through at most: some post to each other.
-pub(super) const HOPS_MAX: u32 = 8;
+/// Push queues that the message has gone through, by their ids.
+const PATH: &str = "IronMQ.Path";
+/// Push queues that a message goes through at most.
+pub(super) const PATH_MAX: usize = 8;
 
 /// The id of a message of a push queue; `at` is where it is now.
 pub(super) fn id(content: &Content, (queue, at): (QueueId, SlotSeq), is_hidden: bool) -> String {
@@ -31,8 +31,15 @@ pub(super) fn headers(content: &Content) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-pub(super) fn hops(content: &Content) -> u32 {
-    attribute(content, HOPS).and_then(|hops| hops.parse().ok()).unwrap_or_default()
+/// The push queues that a message has gone through, each by its [`step`].
+pub(super) fn path(content: &Content) -> Vec<&str> {
+    let path = attribute(content, PATH).filter(|path| !path.is_empty());
+    path.map(|path| path.split(' ').collect()).unwrap_or_default()
+}
+
+/// A queue as paths name it.
+pub(super) fn step(queue: QueueId) -> String {
+    format!("{:x}", queue.0)
 }
 
 /// The attributes for a subscriber's hidden queue: those that the message has, and its id.
@@ -41,15 +48,15 @@ pub(super) fn with_id<'a>(content: &'a Content, id: &'a str) -> Vec<Attribute<'a
     sorted(others(content, ID).chain([own]))
 }
 
-/// The attributes for the next queue; `hops` counts this step, too.
-pub(super) fn with_hops<'a>(content: &'a Content, hops: &'a str) -> Vec<Attribute<'a>> {
-    let own = Attribute { name: HOPS, data_type: "Number", value: hops.as_bytes() };
-    sorted(others(content, HOPS).filter(|it| it.name != ID).chain([own]))
+/// The attributes for the next queue; `path` has this step, too.
+pub(super) fn with_path<'a>(content: &'a Content, path: &'a str) -> Vec<Attribute<'a>> {
+    let own = Attribute { name: PATH, data_type: "String", value: path.as_bytes() };
+    sorted(others(content, PATH).filter(|it| it.name != ID).chain([own]))
 }
 
 /// The attributes of a message about a message.
-pub(super) fn only_hops(hops: &str) -> Vec<Attribute<'_>> {
-    vec![Attribute { name: HOPS, data_type: "Number", value: hops.as_bytes() }]
+pub(super) fn only_path(path: &str) -> Vec<Attribute<'_>> {
+    vec![Attribute { name: PATH, data_type: "String", value: path.as_bytes() }]
 }
 
 fn others<'a>(content: &'a Content, but: &'a str) -> impl Iterator<Item = Attribute<'a>> {
@@ -101,10 +108,10 @@ mod tests {
 
         let hidden = stored(with_id(&posted, &own));
         assert_eq!(id(&hidden, (QueueId(9), place.1), true), own);
-        assert_eq!(hops(&hidden), 0);
-        let next = stored(with_hops(&hidden, "1"));
-        assert_eq!((attribute(&next, ID), hops(&next)), (None, 1));
+        assert!(path(&hidden).is_empty());
+        let next = stored(with_path(&hidden, "1a"));
+        assert_eq!((attribute(&next, ID), path(&next)), (None, vec!["1a"]));
         assert_eq!(headers(&next).collect::<Vec<_>>(), [("A", "1")]);
-        assert_eq!(hops(&stored(with_hops(&next, "2"))), 2);
+        assert_eq!(path(&stored(with_path(&next, "1a 2b"))), ["1a", "2b"]);
     }
 }
