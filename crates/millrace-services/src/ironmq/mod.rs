@@ -16,6 +16,7 @@ mod queues;
 mod refusal;
 mod reservations;
 mod settings;
+mod shown;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,6 +39,7 @@ use alerts::Alerts;
 use push::Pushers;
 use refusal::Refusal;
 use settings::{Asked, SetBy};
+pub use shown::{IronMqAlert, IronMqQueue, IronMqSubscriber};
 
 /// Answers that are larger may find no room; what they hand out is then taken back.
 const MAY_BE_REFUSED_BYTES: usize = 64 << 10;

@@ -83,6 +83,18 @@ impl Projects {
         (matches > 0).then(|| known.namespace.clone())
     }
 
+    /// Up to `limit` projects whose queues are in that region and account, by id.
+    pub(crate) fn of_place(&self, region: &str, account: &str, limit: usize) -> Vec<String> {
+        let known = self.table.known.load();
+        let is_there =
+            |it: &&Arc<Known>| it.namespace.account == account && it.namespace.region == region;
+        let found = known.values().filter(is_there).map(|it| it.namespace.project.clone());
+        let mut found: Vec<String> = found.collect();
+        found.sort_unstable();
+        found.truncate(limit);
+        found
+    }
+
     pub(super) fn is_known(&self, project: &str) -> bool {
         self.table.known.load().contains_key(project)
     }
