@@ -135,7 +135,11 @@ impl IronMq {
         let began = Instant::now();
         let route = match ironmq::route(request) {
             Some(Ok(route)) => route,
-            Some(Err(misrouted)) => return Refusal::from(misrouted).response(),
+            Some(Err(misrouted)) => {
+                let response = Refusal::from(misrouted).response();
+                self.requests.add(None, response.status, began.elapsed());
+                return response;
+            }
             None => return Refusal::no_queue().response(),
         };
         let Route { version, project, endpoint } = route;
