@@ -22,9 +22,12 @@ test("every page is accessible and sound, in both themes and narrow", async () =
   await simpledb("PutAttributes", { DomainName: "shown", ItemName: "i", "Attribute.1.Name": "a", "Attribute.1.Value": "v" });
   await sns("CreateTopic", { Name: "shown" });
   await sns("Subscribe", { TopicArn: `arn:aws:sns:us-east-1:${ACCOUNT}:shown`, Protocol: "sqs", Endpoint: arn("shown"), "Attributes.entry.1.key": "FilterPolicy", "Attributes.entry.1.value": '{"colour":["red"]}' });
+  const iron = (name, queue) => fetch(`${server.endpoint}/3/projects/${ACCOUNT}/queues/${name}`, { method: "PUT", headers: { Authorization: "OAuth any" }, body: JSON.stringify({ queue }) });
+  await iron("pushed", { type: "multicast", push: { subscribers: [{ name: "s", url: `https://receiver.invalid/${"x".repeat(200)}` }, { name: "t", url: "ironmq:///shown" }] } });
+  await iron("watched", { alerts: [{ type: "fixed", direction: "asc", trigger: 10, queue: "shown" }] });
   const paths = ["/", "/queues?filter=shown", "/topics", `/topics/us-east-1/${ACCOUNT}/shown`, "/domains", `/domains/us-east-1/${ACCOUNT}/shown`, "/metrics", "/alarms", "/server", "/login"].map((path) => server.console + path);
   const tabs = ["", "browse", "poll", "send", "dead-letters", "configuration", "tags"].map((tab) => pathOf("shown", tab));
-  const waiting = [...paths, ...tabs];
+  const waiting = [...paths, ...tabs, pathOf("pushed"), pathOf("watched")];
   const faults = (await Promise.all([0, 1].map(() => inspect(waiting)))).flat();
   assert.deepEqual(faults, []);
 });
@@ -43,6 +46,7 @@ async function inspect(addresses) {
       await page.getByRole("button", { name: /^Edit/ }).click();
       await page.getByText(/^This message does not match/).waitFor();
     }
+    if (/(pushed|watched)$/.test(address)) await page.getByRole("heading", { name: "IronMQ" }).waitFor();
     if (address.endsWith("/alarms")) await page.getByRole("button", { name: "shown-backlog", exact: true }).click();
     await page.evaluate(AXE);
     for (const [colorScheme, width] of [["light", 1280], ["dark", 1280], ["dark", 400]]) {

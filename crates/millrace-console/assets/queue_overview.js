@@ -6,6 +6,7 @@ import { command } from "./cli.js";
 import { RANGES, formatOf, history } from "./cloudwatch.js";
 import { copyButton, h, panel, replace, segments, setText } from "./dom.js";
 import { count, counted, dateTime, rate } from "./format.js";
+import { ironMqPanel } from "./iron_mq.js";
 import { FIGURES, figureList, liveCharts } from "./overview.js";
 
 export function show(root, queue) {
@@ -20,13 +21,15 @@ export function show(root, queue) {
   };
   const ranges = segments("Time shown", [["live", "5 min"], ...RANGES.map(({ id }) => [id, id])], "live", choose);
   const facts = factList(queue);
+  const ironMq = ironMqPanel(queue);
   replace(root, figures.element,
     h("div", { class: "toolbar" }, ranges, h("span", { class: "end quiet" }, "Longer times show the minutes that CloudWatch keeps.")),
-    charts, h("div", { class: "columns" }, facts.element, snippets(queue)));
+    charts, h("div", { class: "columns" }, facts.element, snippets(queue)), ironMq.element);
   return (state) => {
     figures.update(state.head);
     live.update(state);
     facts.update(state.head);
+    ironMq.update(state);
   };
 }
 

@@ -236,7 +236,8 @@ class QueuesPage {
     } });
     check.checked = this.#selected.has(row.key);
     const link = h("a", { class: "name", href: queuePath(row.key) }, row.name);
-    const name = [link, row.is_fifo && h("span", { class: "badge" }, "FIFO"), row.account !== data.account && h("span", { class: "place" }, row.account)];
+    const type = h("span", { class: "badge", hidden: true });
+    const name = [link, row.is_fifo && h("span", { class: "badge" }, "FIFO"), type, row.account !== data.account && h("span", { class: "place" }, row.account)];
     const element = this.#table.row([check, name, ...COLUMNS.slice(1).map(() => "")]);
     const cells = [...element.children].slice(2);
     let deadLetters = null;
@@ -247,6 +248,8 @@ class QueuesPage {
         setText(cells[index], text);
         cells[index].classList.toggle("zero", text === "0" || text === "–");
       });
+      type.hidden = !now.push_type;
+      setText(type, now.push_type ?? "");
       const wanted = `${now.dead_letter_queue ?? ""} ${now.sources ?? ""}`;
       if (deadLetters !== wanted) {
         deadLetters = wanted;

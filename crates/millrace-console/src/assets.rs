@@ -45,6 +45,7 @@ const ASSETS: &[Asset] = assets! {
     "domains.js": JS,
     "form.js": JS,
     "format.js": JS,
+    "iron_mq.js": JS,
     "json.js": JS,
     "keyboard.js": JS,
     "live.js": JS,

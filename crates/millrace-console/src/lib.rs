@@ -8,7 +8,8 @@
 //! In reading order: [`Console`] (which path is what), `guard` (who may ask from where), `session`
 //! (who logged in), `failures` (who guesses), `page` and `assets` (what the browser loads), `view`
 //! (what a tab shows), `surroundings` (alarms, and the server itself), `sample` (all queues once a
-//! second), `rows` (a tab's part of it), `history` (the last minutes), `live` (server-sent events),
+//! second), `rows` (a tab's part of it), `iron_mq`
+//! (what is IronMQ's in a queue's), `history` (the last minutes), `live` (server-sent events),
 //! `browse` (messages without receiving them), `chosen` (what becomes of messages that a page
 //! shows), `filter` (filter policies of SNS, tried),
 //! `deliveries` (counts of subscriptions).
@@ -23,6 +24,7 @@ mod filter;
 mod guard;
 mod history;
 mod html;
+mod iron_mq;
 mod live;
 mod page;
 mod rows;

@@ -9,6 +9,7 @@ use millrace_broker::Kind;
 use millrace_core::{QueueKey, Timestamp};
 use serde_json::{Map, Value, json};
 
+use crate::iron_mq;
 use crate::sample::{Looked, Rates, Sample};
 use crate::view::{KindFilter, Order, PAGE_ROWS, Part, Selection, Sort, View};
 
@@ -199,7 +200,9 @@ fn queue(sample: &Sample, view: &View, key: &QueueKey) -> Frame {
     let sources = sample.sources.get(key).map(Vec::as_slice).unwrap_or_default();
     let sources = sources.iter().take(SOURCES_SHOWN).filter_map(|source| sample.find(source));
     let rows = sources.map(|looked| row(sample, looked)).collect();
-    Frame { head, lists: vec![("sources", rows)] }
+    let services = sample.surroundings.services();
+    let subscribers = iron_mq::show(services, &looked.queue, &mut head);
+    Frame { head, lists: vec![("sources", rows), ("subscribers", subscribers)] }
 }
 
 fn is_selected(sample: &Sample, looked: &Looked, selection: &Selection) -> bool {
@@ -277,6 +280,9 @@ fn row(sample: &Sample, looked: &Looked) -> Row {
         let target = redrive.target();
         cells.insert("dead_letter_queue".to_owned(), row_key(&target).into());
         cells.insert("max_receive_count".to_owned(), redrive.max_receive_count.into());
+    }
+    if let Some(push_type) = sample.surroundings.services().push_type(&looked.queue) {
+        cells.insert("push_type".to_owned(), push_type.into());
     }
     if let Some(sources) = sample.sources.get(key) {
         cells.insert("sources".to_owned(), sources.len().into());

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use millrace_broker::Shards;
+use millrace_broker::{Shards, SharedQueue};
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
@@ -25,7 +25,7 @@ use crate::auth::{self, Auth};
 use crate::authorize::{Context, authorize};
 use crate::cloudwatch::{CloudWatch, Minute, Monitor};
 use crate::gzip::{self, Inflated, Inflater};
-use crate::ironmq::IronMq;
+use crate::ironmq::{IronMq, IronMqQueue};
 use crate::principal::{Caller, Principal};
 use crate::projects::{Access, DeclaredProject, Projects};
 use crate::service::{AwsService, Call, unknown_action};
@@ -34,7 +34,9 @@ use crate::sns::{Certificate, DeclaredTopic, DeliveryCounts, Sign, Sns, SnsParts
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::sts::Sts;
 use crate::table::{Branch, Found, Row, Server, Table};
-use crate::telemetry::{ActionCounts, MetricsOptions, RequestCounts, Sources, Telemetry};
+use crate::telemetry::{
+    ActionCounts, EndpointSeries, MetricsOptions, RequestCounts, Sources, Telemetry,
+};
 use crate::welcome;
 
 /// Characters of an action's name that are logged. No action has a longer name, but clients may
@@ -92,6 +94,7 @@ pub struct Services {
     projects: Arc<Projects>,
     sqs: Arc<Sqs>,
     sns: Arc<Sns>,
+    iron_mq: Arc<IronMq>,
     cloudwatch: Arc<CloudWatch>,
     tables: Option<Arc<Tables>>,
     requests: Arc<RequestCounts>,
@@ -160,19 +163,27 @@ impl Services {
         );
         rows.extend(further.rows);
         let requests = Arc::new(RequestCounts::new(&rows));
+        let access = if auth.is_on() { Access::Guarded } else { Access::Open };
+        let projects = Projects::open(shards.clone(), &options.projects, region, access);
+        let projects = Arc::new(projects);
+        let outbound = (push.clone(), options.sqs.clone());
+        let iron_mq = IronMq::new(shards.clone(), projects.clone(), requests.clone(), outbound);
+        let iron_mq = Arc::new(iron_mq);
+        let endpoints = push.map(|push| EndpointSeries {
+            push,
+            services: vec![sns.clone(), iron_mq.clone()],
+            top: options.metrics.top_queues,
+        });
         let sources = Sources {
             shards: shards.clone(),
             monitor: monitor.clone(),
             requests: requests.clone(),
             tables: tables.clone().map(TableFigures),
             topics: sns.figures(),
-            endpoints: sns.endpoint_series(options.metrics.top_queues),
+            endpoints,
             further: figures,
         };
         let telemetry = Telemetry::new(sources, options.metrics.clone(), !auth.is_on());
-        let access = if auth.is_on() { Access::Guarded } else { Access::Open };
-        let projects = Projects::open(shards.clone(), &options.projects, region, access);
-        let projects = Arc::new(projects);
         let admin = AdminParts {
             shards: shards.clone(),
             monitor,
@@ -184,10 +195,8 @@ impl Services {
             account: account.clone(),
             is_test: options.is_test,
         };
-        let outbound = (push, options.sqs.clone());
-        let iron_mq = IronMq::new(shards.clone(), projects.clone(), requests.clone(), outbound);
         let mut branches: Vec<Arc<dyn Branch>> = vec![
-            Arc::new(iron_mq),
+            iron_mq.clone(),
             Arc::new(telemetry),
             Arc::new(Admin::new(admin, &rows)),
             Arc::new(Exports),
@@ -200,6 +209,7 @@ impl Services {
             inflater,
             table: Table::new(rows, branches),
             projects,
+            iron_mq,
             sqs,
             sns,
             cloudwatch,
@@ -247,6 +257,21 @@ impl Services {
     /// no such subscription.
     pub fn deliveries(&self, subscription_arn: &str) -> Option<DeliveryCounts> {
         self.sns.deliveries(subscription_arn)
+    }
+
+    /// What IronMQ says of a queue beyond SQS. `None` if it says nothing.
+    pub fn iron_mq(&self, queue: &SharedQueue) -> Option<IronMqQueue> {
+        self.iron_mq.overview(queue)
+    }
+
+    /// The type of a push queue; `None` for others.
+    pub fn push_type(&self, queue: &SharedQueue) -> Option<&'static str> {
+        self.iron_mq.push_type(queue)
+    }
+
+    /// Up to `limit` projects of IronMQ whose queues are in that region and account, by id.
+    pub fn projects(&self, region: &str, account: &str, limit: usize) -> Vec<String> {
+        self.projects.of_place(region, account, limit)
     }
 
     /// How many alarms of each account are in alarm.

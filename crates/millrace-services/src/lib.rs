@@ -31,6 +31,7 @@ pub use access_keys::{AccessKey, AccessKeys, TurnsAuthentication};
 pub use auth::is_region;
 pub use cloudwatch::{AlarmBook, Minute, Monitor, QueueAccess, convert_alarms};
 pub use dispatch::{Floors, Options, Services, Signer};
+pub use ironmq::{IronMqAlert, IronMqQueue, IronMqSubscriber};
 pub use principal::Principal;
 pub use projects::{DeclaredProject, DeclaredToken, is_project_id};
 pub use sns::{

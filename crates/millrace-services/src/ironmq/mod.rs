@@ -17,6 +17,7 @@ mod queues;
 mod refusal;
 mod reservations;
 mod settings;
+mod shown;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,6 +40,7 @@ use alerts::Alerts;
 use push::Pushers;
 use queue_change::{QueueChange, SetBy};
 use refusal::Refusal;
+pub use shown::{IronMqAlert, IronMqQueue, IronMqSubscriber};
 
 /// Further paths of IronMQ: they answer in its form, not in that of SQS.
 const NOT_SERVED: [&str; 7] = [
@@ -143,10 +145,13 @@ impl IronMq {
 
     async fn respond(&self, request: &Request<'_>) -> Response {
         let began = Instant::now();
-        let route = match ironmq::route(request) {
-            Some(Ok(route)) => route,
-            Some(Err(misrouted)) => return Refusal::from(misrouted).response(),
-            None => return Refusal::from(Misrouted::NoSuchPath).response(),
+        let route = match ironmq::route(request).unwrap_or(Err(Misrouted::NoSuchPath)) {
+            Ok(route) => route,
+            Err(misrouted) => {
+                let response = Refusal::from(misrouted).response();
+                self.requests.add(None, response.status, began.elapsed());
+                return response;
+            }
         };
         let Route { version, project, endpoint } = route;
         let response = match projects::enter(&self.projects, &project, request) {

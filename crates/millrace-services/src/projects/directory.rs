@@ -83,6 +83,12 @@ impl Projects {
         (matches > 0).then(|| known.namespace.clone())
     }
 
+    /// Up to `limit` projects whose queues are in that region and account, by id.
+    pub(crate) fn of_place(&self, region: &str, account: &str, limit: usize) -> Vec<String> {
+        let known = self.table.known.load();
+        of_place(known.values().map(|known| &**known), (region, account), limit)
+    }
+
     pub(super) fn is_known(&self, project: &str) -> bool {
         self.table.known.load().contains_key(project)
     }
@@ -155,6 +161,19 @@ impl Known {
     }
 }
 
+fn of_place<'k>(
+    known: impl Iterator<Item = &'k Known>,
+    (region, account): (&str, &str),
+    limit: usize,
+) -> Vec<String> {
+    let is_there = |it: &&Known| it.namespace.account == account && it.namespace.region == region;
+    let mut found: Vec<String> =
+        known.filter(is_there).map(|it| it.namespace.project.clone()).collect();
+    found.sort_unstable();
+    found.truncate(limit);
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::declared::DeclaredToken;
@@ -195,6 +214,21 @@ mod tests {
         let known = Known::of(Some(&declared("1")), Some(kept("2", "made")));
         assert_eq!(known.namespace.account, "1");
         assert!(!opens(&known, "made") && opens(&known, "of the file"));
+    }
+
+    #[test]
+    fn projects_of_a_place_are_named_in_order() {
+        let mut other = declared("1");
+        other.id = "a".to_owned();
+        let known: Vec<Known> = [declared("1"), other, declared("2")]
+            .iter()
+            .map(|it| Known::of(Some(it), None))
+            .collect();
+        let place = |region, account, limit| of_place(known.iter(), (region, account), limit);
+
+        assert_eq!(place("us-east-1", "1", 9), ["a", "p"]);
+        assert_eq!(place("us-east-1", "1", 1), ["a"]);
+        assert!(place("eu-west-1", "1", 9).is_empty());
     }
 
     #[test]

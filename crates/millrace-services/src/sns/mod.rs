@@ -10,7 +10,7 @@ mod alarms;
 mod arn;
 mod declare;
 pub mod delivery;
-mod endpoint_figures;
+mod endpoints;
 mod envelope;
 mod error;
 mod fan_out;
@@ -39,7 +39,6 @@ use millrace_wire::query::Parameters;
 use millrace_wire::sns::{self, Action as Input, Answer};
 use millrace_wire::{ApiError, Response};
 
-pub(crate) use endpoint_figures::EndpointSeries;
 pub use envelope::Sign;
 pub(crate) use figures::TopicFigures;
 pub(crate) use signer::Certificate;
@@ -164,13 +163,6 @@ impl Sns {
     pub(crate) fn figures(&self) -> TopicFigures {
         let (figures, topics) = (self.fan_out.figures.clone(), self.topics.clone());
         TopicFigures { figures, topics }
-    }
-
-    /// The figures of HTTP endpoints; the `top` of an account that have most to deliver have series
-    /// of their own.
-    pub(crate) fn endpoint_series(&self, top: usize) -> Option<EndpointSeries> {
-        let push = self.push.clone()?;
-        Some(EndpointSeries { push, topics: self.topics.clone(), top })
     }
 
     /// The counts of each topic, for CloudWatch.

@@ -1,9 +1,11 @@
 //! What Prometheus scrapes: `GET /metrics`, in one of its text formats.
 //!
 //! Bounded whatever clients do: actions are those that exist, and only some queues have series of
-//! their own. [`requests`] counts; [`exposition`] and [`queues`] say what there is, the figures of
+//! their own. [`requests`] counts; [`exposition`], [`queues`] and
+//! [`endpoints`] say what there is, the figures of
 //! queues being the shards's; [`series`] writes it, and [`format`] says how.
 
+mod endpoints;
 mod exposition;
 mod format;
 mod queues;
@@ -24,8 +26,9 @@ use prometheus_client::registry::Registry;
 use crate::cloudwatch::Monitor;
 use crate::service::Boxed;
 use crate::simpledb::TableFigures;
-use crate::sns::{EndpointSeries, TopicFigures};
+use crate::sns::TopicFigures;
 use crate::table::Branch;
+pub(crate) use endpoints::{EndpointSeries, Posted, Posting};
 pub use exposition::resident_bytes;
 use format::Format;
 use queues::QueueSeries;

@@ -33,7 +33,7 @@ use millrace_broker::{
     Settings, Shards, SharedQueue,
 };
 use millrace_core::{QueueId, QueueKey, sha256_hex};
-use millrace_push::{BoxFuture, Deliveries, Endpoint, Push};
+use millrace_push::{BoxFuture, Deliveries, Endpoint, EndpointFigures, Push};
 
 use super::settings::{ATTRIBUTE, IronSettings, QueueType, Subscriber};
 use endpoint::Subscribed;
@@ -187,6 +187,11 @@ impl Pushers {
         let hidden = settings.push.subscribers.iter().zip(&settings.hidden);
         let hidden = hidden.filter_map(|(it, key)| Some((it.clone(), catalog.queue_by_key(key)?)));
         hidden.collect()
+    }
+
+    /// The figures of what is delivered from a queue: a hidden one, or a unicast queue.
+    pub(super) fn figures(&self, queue: &SharedQueue) -> Option<EndpointFigures> {
+        self.push.as_ref()?.endpoint_figures(queue.id())
     }
 
     /// The queue from which a subscriber of a multicast queue gets its messages.
