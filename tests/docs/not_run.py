@@ -53,7 +53,7 @@ NOT_RUN = {
             "export IRON_PROJECT_ID=… IRON_TOKEN=…",
         ],
         "docs/moving-from-ironmq.md": [
-            """jq -r '.messages[] | "\\(.id) \\(.reservation_id)"' reserved.json | while read -r id reservation; do""",
+            """jq -r '.messages | reverse[] | "\\(.id) \\(.reservation_id)"' reserved.json | while read -r id reservation; do""",
             "AWS_ACCESS_KEY_ID=ACCOUNT AWS_SECRET_ACCESS_KEY=any millrace queue list",
         ],
         "docs/moving-from-localstack.md": [
