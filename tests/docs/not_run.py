@@ -52,6 +52,10 @@ NOT_RUN = {
             "millrace bench sdb-csv --endpoint https://sdb.amazonaws.com --sign env",
             "export IRON_PROJECT_ID=… IRON_TOKEN=…",
         ],
+        "docs/moving-from-ironmq.md": [
+            """jq -r '.messages | reverse[] | "\\(.id) \\(.reservation_id)"' reserved.json | while read -r id reservation; do""",
+            "AWS_ACCESS_KEY_ID=ACCOUNT AWS_SECRET_ACCESS_KEY=any millrace queue list",
+        ],
         "docs/moving-from-localstack.md": [
             "export AWS_ENDPOINT_URL=http://localhost:4576        # the server of everything else",
         ],
@@ -102,6 +106,7 @@ NOT_RUN = {
     "names programs of the reader; tests/worker runs such handlers": {
         "docs/worker.md": [
             "millrace work --queue letters --exec './deliver.sh'",
+            "export IRON_PROJECT_ID=53a3b3bd5e8edd1245000001 IRON_TOKEN=any",
             "millrace work --queue orders=3 --queue letters --exec './handle.sh'",
             "def is_genuine(key: bytes, headers, body: bytes) -> bool:",
         ],

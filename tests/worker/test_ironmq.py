@@ -138,6 +138,14 @@ def test_a_failed_message_of_millrace_comes_again(served, work, tmp_path, peer):
     assert served.size() == 0
 
 
+@pytest.mark.parametrize("queue", ["http://127.0.0.1:1/000000000000/jobs", "arn:aws:sqs:us-east-1:000000000000:jobs"])
+def test_urls_and_arns_are_refused(iron, work, queue):
+    worker = work(queue, "--peer", "ironmq", "--exec", "true", endpoint=iron.endpoint, env=ACCESS)
+
+    assert worker.wait() == 2
+    assert "--queue: --peer ironmq takes the name of a queue" in worker.text()
+
+
 def test_project_and_token_are_needed(iron, work):
     worker = work("jobs", "--peer", "ironmq", "--exec", "true", endpoint=iron.endpoint)
 

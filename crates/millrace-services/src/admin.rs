@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::auth::Auth;
 use crate::cloudwatch::Monitor;
-use crate::principal::Caller;
+use crate::principal::{Caller, Principal};
 use crate::projects::Projects;
 use crate::service::Boxed;
 use crate::simpledb;
@@ -132,8 +132,7 @@ impl Admin {
         if request.path == "/_localstack/health" {
             return Ok(self.health());
         }
-        let caller = self.auth.identify(request, target);
-        let caller = caller.map_err(|error| unsigned(error, request.path))?;
+        let caller = self.caller(request, target)?;
         match (request.method, request.path) {
             (_, path) if is_of_messages(path) => {
                 self.messages(request, target, &caller, request_id).await
@@ -165,6 +164,27 @@ impl Admin {
             ("GET", "/_millrace/clock") if self.is_test => Ok(self.clock()),
             (method, path) => Ok(self.no_such_path(method, path)),
         }
+    }
+
+    /// The caller of a request. Where no credentials are configured, an access key
+    /// `project:token` names the account and region of that project, as it does for SQS. With
+    /// credentials, such a key opens none of these paths.
+    fn caller<'a>(
+        &'a self,
+        request: &Request<'_>,
+        target: &'a Target<'_>,
+    ) -> Result<Caller<'a>, ApiError> {
+        let caller = self.auth.identify(request, target);
+        let mut caller = caller.map_err(|error| unsigned(error, request.path))?;
+        if !self.auth.is_on()
+            && let Some(access_key) = &target.access_key
+            && let Some(namespace) = self.projects.of_access_key(access_key)
+        {
+            caller.principal = Principal::anybody(namespace.account.clone());
+            caller.region = namespace.region.clone().into();
+            caller.is_region_given = true;
+        }
+        Ok(caller)
     }
 
     /// The services of the table, in its order.

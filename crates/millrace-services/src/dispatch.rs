@@ -432,19 +432,14 @@ impl Services {
             return None;
         }
         let access_key = target.access_key.as_deref()?;
-        let (project, token) = access_key.split_once(':')?;
         // Some other key may have a colon in it.
         if self.access_keys.find(access_key).is_some() {
             return None;
         }
-        let (namespace, principal) = if self.auth.is_on() {
-            let namespace = self.projects.opened(project, token)?;
-            let principal = Principal::account(namespace.account.clone());
-            (namespace, principal)
-        } else {
-            let namespace = self.projects.namespace(project);
-            let principal = Principal::anybody(namespace.account.clone());
-            (namespace, principal)
+        let namespace = self.projects.of_access_key(access_key)?;
+        let principal = match self.auth.is_on() {
+            true => Principal::account(namespace.account.clone()),
+            false => Principal::anybody(namespace.account.clone()),
         };
         Some(Caller { principal, region: namespace.region.clone().into(), is_region_given: true })
     }

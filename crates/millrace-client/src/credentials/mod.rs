@@ -51,12 +51,12 @@ impl Signatory {
     }
 }
 
-/// Without the secrets.
+/// Without the secrets; a token is the second part of a key `project:token`.
 impl fmt::Debug for Credentials {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Credentials")
-            .field("access_key", &self.access_key)
+            .field("access_key", &self.access_key.split(':').next().unwrap_or_default())
             .finish_non_exhaustive()
     }
 }

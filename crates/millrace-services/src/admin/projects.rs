@@ -106,14 +106,14 @@ async fn create(projects: &Projects, caller: &Caller<'_>, body: &[u8]) -> Result
     if caller.principal.is_foreign_to(&account) {
         return Err(ApiError::access_denied(format!(
             "The access key is of account {}, and maps projects to that account only: leave \
-             \"account\" out, or sign with a key of account {account}.",
+             --account out, or sign with a key of account {account}.",
             caller.principal.account
         )));
     }
     let namespace = Namespace { project, region: caller.region.to_string(), account };
     projects.create(&namespace).await?;
     let Namespace { project, region, account } = &namespace;
-    tracing::info!(project, region, account, "project is there");
+    tracing::info!(project, region, account, "project created");
     Ok(json!({ "project": project, "region": region, "account": account }))
 }
 
@@ -131,7 +131,7 @@ async fn create_token(
 ) -> Result<Value, ApiError> {
     let TokenCreation { project, label } = parse(body)?;
     let (id, token) = projects.create_token(owner, &project, &label).await?;
-    tracing::info!(project, id, "token made");
+    tracing::info!(project, id, "token created");
     Ok(json!({ "id": id, "token": token }))
 }
 

@@ -50,7 +50,10 @@ impl Projects {
     ) -> Projects {
         let table = Arc::new(Table::new(declared));
         match shards.home() {
-            Ok(home) => table.clone().follow(home.kept()),
+            Ok(home) => {
+                table.clone().follow(home.kept());
+                table.warn_of_hidden_queues(&shards, home.kept());
+            }
             Err(cause) => tracing::error!(%cause, "projects cannot be read"),
         }
         Projects { shards, region: region.to_owned(), access, table }
@@ -87,6 +90,16 @@ impl Projects {
     pub(crate) fn of_place(&self, region: &str, account: &str, limit: usize) -> Vec<String> {
         let known = self.table.known.load();
         of_place(known.values().map(|known| &**known), (region, account), limit)
+    }
+
+    /// The namespace of an access key `project:token`; `None` if it is no such key, or if
+    /// credentials are configured and the token does not open the project.
+    pub(crate) fn of_access_key(&self, access_key: &str) -> Option<Arc<Namespace>> {
+        let (project, token) = access_key.split_once(':')?;
+        match self.access {
+            Access::Guarded => self.opened(project, token),
+            Access::Open => Some(self.namespace(project)),
+        }
     }
 
     pub(super) fn is_known(&self, project: &str) -> bool {
@@ -127,6 +140,29 @@ impl Table {
         self.known.store(Arc::new(known));
         // One change after the other: the documents' lock is held.
         kept.watch(PROJECTS.name(), Box::new(move |id, bytes| self.changed(id, bytes)));
+    }
+
+    /// Warns of each declaration that moves a project away from an account and region with queues:
+    /// its clients do not see them any more.
+    fn warn_of_hidden_queues(&self, shards: &Shards, kept: &Kept) {
+        for declared in self.declared.values() {
+            let Some(found) = PROJECTS.get(kept, &declared.id) else { continue };
+            let old = (found.value.region.as_str(), found.value.account.as_str());
+            if old == (declared.region.as_str(), declared.account.as_str())
+                || shards.catalog().list_queues(old, "", None, 1, |_| true).is_empty()
+            {
+                continue;
+            }
+            tracing::warn!(
+                project = declared.id,
+                old_region = old.0,
+                old_account = old.1,
+                region = declared.region,
+                account = declared.account,
+                "the configuration moves a project to another place; the queues of its old \
+                 account and region stay there, and the project does not show them"
+            );
+        }
     }
 
     fn changed(&self, id: &str, bytes: Option<&[u8]>) {

@@ -92,7 +92,7 @@ impl Sqs {
 
 /// Says what to change about keys that a server refuses.
 pub(super) fn of_auth(error: &CallError, access_key: Option<&str>) -> Option<String> {
-    let key = access_key.unwrap_or("none");
+    let key = access_key.map_or_else(|| "none".to_owned(), shown_key);
     let code = error.code.trim_end_matches("Exception");
     Some(match code {
         "MissingAuthenticationToken" => {
@@ -109,7 +109,15 @@ pub(super) fn of_auth(error: &CallError, access_key: Option<&str>) -> Option<Str
             )
         }
         "UnrecognizedClient" | "InvalidClientTokenId" => {
-            format!("the server has no access key {key}: check AWS_ACCESS_KEY_ID or the profile")
+            let problem = format!("the server has no access key {key}");
+            match access_key.is_some_and(|key| key.contains(':')) {
+                true => format!(
+                    "{problem}: a key PROJECT:TOKEN needs a valid token of that project, and opens \
+                     the calls of SQS only; for all else set AWS_ACCESS_KEY_ID to a key of the \
+                     account"
+                ),
+                false => format!("{problem}: check AWS_ACCESS_KEY_ID or the profile"),
+            }
         }
         _ if error.message.contains("Signature expired")
             || error.message.contains("Signature not yet current") =>
@@ -118,6 +126,14 @@ pub(super) fn of_auth(error: &CallError, access_key: Option<&str>) -> Option<Str
         }
         _ => return None,
     })
+}
+
+/// An access key as it may be printed: without the token of a key `project:token`.
+fn shown_key(access_key: &str) -> String {
+    match access_key.split_once(':') {
+        Some((project, _)) => format!("{project}:…"),
+        None => access_key.to_owned(),
+    }
 }
 
 /// Adds advice to the error of a client that found no queue of that name, or no server.
@@ -341,6 +357,19 @@ mod tests {
         let error = CallError::new(CallErrorKind::Refused, "InvalidAttributeValue", message);
         let advice = of_refusal(&error, Action::SET_QUEUE_ATTRIBUTES, &Value::Null);
         assert_eq!(advice.as_deref(), Some("VisibilityTimeout may be 0s to 12h"));
+    }
+
+    #[test]
+    fn tokens_in_access_keys_are_not_printed() {
+        for (code, message) in [
+            ("InvalidClientTokenId", ""),
+            ("UnrecognizedClientException", ""),
+            ("SignatureDoesNotMatch", "The signature does not match."),
+        ] {
+            let error = CallError::new(CallErrorKind::Auth, code, message);
+            let advice = of_auth(&error, Some("mine:1bbc")).unwrap();
+            assert!(advice.contains("mine:…") && !advice.contains("1bbc"), "{advice}");
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(crate) enum ProjectCommand {
     Create(CreateFlags),
     /// Delete a project with all its tokens; its queues stay
     Delete {
+        /// The id of the project
         project: String,
         /// Do not ask
         #[arg(long, short)]
@@ -40,7 +41,7 @@ pub(crate) enum ProjectCommand {
 }
 
 #[derive(Args, Debug)]
-#[command(mut_arg("region", |region| region.help("The region that the project's queues are in [default: the server's]")))]
+#[command(mut_arg("region", |region| region.help("The region that the project's queues are in [default: AWS_REGION, else the server's]")))]
 pub(crate) struct CreateFlags {
     /// The id, as clients have it in their settings
     project: String,
@@ -55,6 +56,7 @@ pub(crate) struct CreateFlags {
 pub(crate) enum TokenCommand {
     /// Make a token and print it; it is not shown again
     Create {
+        /// The id of the project that the token opens
         project: String,
         /// A name for people, by which the token can be revoked
         #[arg(long, value_name = "NAME", default_value = "")]
@@ -67,6 +69,7 @@ pub(crate) enum TokenCommand {
     },
     /// Revoke tokens: from now on they are refused
     Revoke {
+        /// The id of the project that the tokens open
         project: String,
         /// The token's id, or the label of one or several
         #[arg(value_name = "ID|LABEL")]
@@ -118,7 +121,7 @@ async fn token(command: &TokenCommand) -> Result<()> {
             if *json {
                 return output::line(&made.to_string());
             }
-            tell(&format!("token {} is not shown again:", text(&made, "id")));
+            tell(&format!("token {} created; it will not be shown again:", text(&made, "id")));
             output::line(text(&made, "token"))
         }
         TokenCommand::Revoke { project, token, connection } => {
@@ -166,10 +169,15 @@ async fn call(sqs: &Sqs, below: &str, asked: &Value) -> Result<Value> {
         let advice = match error.kind {
             CallErrorKind::Malformed => "only Millrace has projects; this server is none, or an older one",
             CallErrorKind::Refused if error.message.contains("There is no project") => {
-                "millrace project list shows those there are, millrace project create makes one"
+                "`millrace project list` lists your projects; `millrace project create` creates one"
             }
             CallErrorKind::Refused if error.message.contains("has no token") => {
-                "millrace project list shows the ids and labels of tokens; the token itself is neither"
+                "give the token's id or label, not the token: `millrace project list` lists both"
+            }
+            CallErrorKind::Refused if error.message.contains("exists already, with another") => {
+                "`millrace project list` says where it is, if it is yours: use it there, or move it \
+                 with `millrace project delete` and `create`, which leave its queues in the old \
+                 place and revoke its tokens; if it is not yours, choose another id"
             }
             _ => return error.into(),
         };

@@ -106,6 +106,17 @@ fn find_in_iron_mq(queue: &str, version: IronVersion, flags: &WorkFlags) -> anyh
         let problem = "--lambda makes events of SQS messages; IronMQ has no queue ARN";
         return Err(UsageError(problem.to_owned()).into());
     }
+    let names =
+        [("--queue", Some(queue)), ("--dead-letter-queue", flags.dead_letter_queue.as_deref())];
+    for (flag, name) in names {
+        if name.is_some_and(|name| name.contains("://") || name.starts_with("arn:")) {
+            let problem = format!(
+                "{flag}: --peer ironmq takes the name of a queue, and no URL or ARN; --endpoint \
+                 names the server, IRON_PROJECT_ID the project"
+            );
+            return Err(UsageError(problem).into());
+        }
+    }
     let endpoint = flags.connection.endpoint_or_default()?;
     let options = IronOptions {
         version,
