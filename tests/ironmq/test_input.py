@@ -36,13 +36,30 @@ class TestLenient:
 
         assert bodies(iron.call("POST", "/jobs/reservations", body)["messages"]) == ["a"]
 
-    @pytest.mark.parametrize("body", [None, "", " ", "{}", '{"other":1}'])
+    @pytest.mark.parametrize("body", [None, "", " ", "{}"])
     def test_a_delete_without_ids_clears(self, iron, jobs, body):
         jobs.post("a")
 
         assert iron.call("DELETE", "/jobs/messages", body) == {"msg": "Cleared"}
 
         assert jobs.size() == 0
+
+    @pytest.mark.parametrize("body", ['{"other":1}', '{"reservation_id":"a"}', "null"])
+    def test_a_delete_that_says_something_else_clears_nothing(self, iron, jobs, body):
+        jobs.post("a")
+
+        assert iron.send("DELETE", "/jobs/messages", body).status == 400
+
+        assert jobs.size() == 1
+
+    @pytest.mark.parametrize("identifier", ["", "/"])
+    def test_a_delete_of_a_message_without_an_id_clears_nothing(self, iron, jobs, identifier):
+        """As the clients for Python and Node send it if they are given an empty id."""
+        jobs.post("a")
+
+        assert iron.send("DELETE", f"/jobs/messages/{identifier}").status == 404
+
+        assert jobs.size() == 1
 
     @pytest.mark.parametrize(
         "query, names",
