@@ -77,7 +77,7 @@ impl Reader {
         let tries = self.tries();
         loop {
             let bounds = self.bounds()?;
-            if bounds.is_empty() {
+            if bounds.last == 0 {
                 return Ok(None);
             }
             let message = self.log.read(bounds.first, 1).ok().and_then(|read| read.into_iter().next());
@@ -127,11 +127,11 @@ impl Reader {
         let End { chain, .. } = copy.end();
         let is_new = is_without_frames(copy);
         let Some(first) = first else {
-            let last = self.bounds()?.last;
+            // What has come to be there since is not skipped.
             return if is_new && chain == Chain::default() {
-                Ok(Fit::EndsAt(last))
+                Ok(Fit::EndsAt(0))
             } else {
-                Err(FollowError::Ahead { copied: chain.counter, last })
+                Err(self.silent_or_ahead(&chain)?)
             };
         };
         let before = Chain::before(&first.frame.header);
@@ -144,6 +144,17 @@ impl Reader {
             return Ok(Fit::Misfit("the log begins behind it"));
         }
         self.locate(&chain, first)
+    }
+
+    /// The log looked empty to those who have a copy of something: the answer may have lagged.
+    fn silent_or_ahead(&self, chain: &Chain) -> Result<FollowError, FollowError> {
+        let tries = self.tries();
+        while self.bounds()?.last == 0 {
+            if tries.again(1, "the log is empty").is_err() {
+                return Ok(FollowError::Ahead { copied: chain.counter, last: 0 });
+            }
+        }
+        Ok(FollowError::Silent { sequence: 1, reason: "the log looked empty".into() })
     }
 
     /// Finds the frame with which a copy ends.

@@ -70,14 +70,6 @@ pub struct Bounds {
     pub room_bytes: u64,
 }
 
-impl Bounds {
-    /// Returns true if no message is there.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.first > self.last
-    }
-}
-
 /// The log gave no answer, or none that says anything.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no answer from the log: {0}")]

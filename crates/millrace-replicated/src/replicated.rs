@@ -98,11 +98,13 @@ impl Replicated {
             return true;
         }
         let active = self.active();
-        let lacks = || lock(&self.room).lacks(segment, active);
-        if lacks() && lock(&self.room).may_ask(self.now()) {
+        if lock(&self.room).may_ask(self.now()) {
             self.ask_for_room();
         }
-        let has_room = !lacks();
+        let mut room = lock(&self.room);
+        let has_room = !room.lacks(segment, active);
+        room.note(!has_room, self.now());
+        drop(room);
         if has_room {
             self.granted.fetch_max(segment.0, Ordering::AcqRel);
         }
@@ -110,8 +112,8 @@ impl Replicated {
         has_room
     }
 
+    /// Silence changes nothing.
     fn ask_for_room(&self) {
-        lock(&self.room).asking(self.now());
         if let Ok(bounds) = self.follower.reader.log.bounds() {
             lock(&self.room).set(bounds.room_bytes);
         }

@@ -1,7 +1,7 @@
 //! The room that the log has left, as its owner counts it.
 //!
-//! Only the owner adds to the log, so it need not ask often: after a purge, and about once a second
-//! while there is too little.
+//! The log is asked once for each segment, and what it said is counted down, for the times when it
+//! does not answer.
 
 use std::time::Duration;
 
@@ -16,12 +16,13 @@ pub(crate) struct Room {
     segment_bytes: u32,
     /// That the log was last heard to have, less what was appended since.
     left_bytes: u64,
-    asked_at: Option<Duration>,
+    /// When there was too little.
+    refused_at: Option<Duration>,
 }
 
 impl Room {
     pub(crate) fn new(segment_bytes: u32) -> Self {
-        Self { segment_bytes, left_bytes: 0, asked_at: None }
+        Self { segment_bytes, left_bytes: 0, refused_at: None }
     }
 
     pub(crate) fn take(&mut self, bytes: u32) {
@@ -34,13 +35,14 @@ impl Room {
         self.left_bytes < segments * u64::from(self.segment_bytes)
     }
 
+    /// Whether the log is to be asked again. One that is full is, about once a second.
     pub(crate) fn may_ask(&self, now: Duration) -> bool {
-        self.asked_at.is_none_or(|asked_at| now >= asked_at + ASK_AGAIN_AFTER)
+        self.refused_at.is_none_or(|refused_at| now >= refused_at + ASK_AGAIN_AFTER)
     }
 
-    /// The log is about to be asked.
-    pub(crate) fn asking(&mut self, now: Duration) {
-        self.asked_at = Some(now);
+    /// What is wanted is lacking, or not.
+    pub(crate) fn note(&mut self, is_lacking: bool, now: Duration) {
+        self.refused_at = is_lacking.then(|| self.refused_at.filter(|_| !self.may_ask(now)).unwrap_or(now));
     }
 
     /// It answered. What was appended meanwhile is not counted; there is enough kept for that.
