@@ -7,9 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use millrace_journal::{
-    Durability, FileSystem, LocalOptions, OpenError, Origin, UnownedLocal,
-};
+use millrace_journal::{Durability, FileSystem, LocalOptions, OpenError, Origin, UnownedLocal};
 
 use crate::log::LogFormat;
 

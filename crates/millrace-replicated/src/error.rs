@@ -20,7 +20,9 @@ pub enum FollowError {
     #[error("the log begins at message {first}, behind what was copied")]
     Overtaken { first: u64 },
     /// The copy has what the log lacks: one of them is a backup. Nothing is thrown away.
-    #[error("the copy is ahead of the log: it has frame {copied}, the log ends with message {last}")]
+    #[error(
+        "the copy is ahead of the log: it has frame {copied}, the log ends with message {last}"
+    )]
     Ahead { copied: u64, last: u64 },
     /// This node's disk has no room for the next segment of the copy, or its copy has failed.
     #[error("the copy takes no more: {0}")]

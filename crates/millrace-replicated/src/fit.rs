@@ -80,7 +80,8 @@ impl Reader {
             if bounds.last == 0 {
                 return Ok(None);
             }
-            let message = self.log.read(bounds.first, 1).ok().and_then(|read| read.into_iter().next());
+            let message =
+                self.log.read(bounds.first, 1).ok().and_then(|read| read.into_iter().next());
             let found = message.and_then(|(sequence, bytes)| {
                 let frame = Frame::from_bytes(&bytes, self.format().salt)?;
                 Some(First { sequence, frame })

@@ -9,8 +9,8 @@ use millrace_journal::frame::{Chain, Frame, FrameKind, Prior};
 use millrace_journal::journal::Placement;
 use millrace_journal::store::{End, Unowned};
 use millrace_journal::{
-    Journal, LocalJournal, OpenError, Origin, Owner, Position, ReadError, Replayed,
-    SegmentId, UnownedLocal,
+    Journal, LocalJournal, OpenError, Origin, Owner, Position, ReadError, Replayed, SegmentId,
+    UnownedLocal,
 };
 
 use crate::clock::{Clock, Patience};
@@ -174,12 +174,18 @@ impl Follower {
     ) -> Result<bool, FollowError> {
         let damaged = |reason| FollowError::Damaged { sequence, reason };
         let format = self.reader.format();
-        let frame = Frame::from_bytes(message, format.salt).ok_or(damaged("no frame of this log"))?;
+        let frame =
+            Frame::from_bytes(message, format.salt).ok_or(damaged("no frame of this log"))?;
         let counts = match judge(&self.tail.chain, &frame) {
             Judged::Void => false,
             Judged::Broken => return Err(damaged("something before it is missing")),
             Judged::Counts(chain) => {
-                if !is_placed(&frame, self.end().tail, self.copy().placement(), format.segment_bytes) {
+                if !is_placed(
+                    &frame,
+                    self.end().tail,
+                    self.copy().placement(),
+                    format.segment_bytes,
+                ) {
                     return Err(damaged("it is at no place that follows"));
                 }
                 self.put(sequence, &frame)?;
@@ -228,7 +234,8 @@ impl Follower {
     fn open(&mut self, owner: &Owner) -> Result<Frame, OpenError> {
         let format = self.reader.format();
         let End { chain, tail } = self.end();
-        let placement = Placement { data_end_bytes: format.segment_bytes, ..self.copy().placement() };
+        let placement =
+            Placement { data_end_bytes: format.segment_bytes, ..self.copy().placement() };
         let place = placement.place(tail, owner.frame_bytes());
         self.copy()
             .prepare(place.segment())

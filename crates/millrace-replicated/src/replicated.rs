@@ -137,10 +137,10 @@ impl Replicated {
     fn purge(&self, segment: SegmentId) {
         let purged = self.sequence_of(segment).and_then(|sequence| {
             let reader = &self.follower.reader;
-            reader.log.purge_before(sequence).map_err(|silence| FollowError::Silent {
-                sequence,
-                reason: silence.0,
-            })
+            reader
+                .log
+                .purge_before(sequence)
+                .map_err(|silence| FollowError::Silent { sequence, reason: silence.0 })
         });
         let mut truncated = lock(&self.truncated);
         match purged {

@@ -40,9 +40,13 @@ impl Room {
         self.refused_at.is_none_or(|refused_at| now >= refused_at + ASK_AGAIN_AFTER)
     }
 
-    /// What is wanted is lacking, or not.
+    /// Notes whether there was too little.
     pub(crate) fn note(&mut self, is_lacking: bool, now: Duration) {
-        self.refused_at = is_lacking.then(|| self.refused_at.filter(|_| !self.may_ask(now)).unwrap_or(now));
+        if !is_lacking {
+            self.refused_at = None;
+        } else if self.may_ask(now) {
+            self.refused_at = Some(now);
+        }
     }
 
     /// It answered. What was appended meanwhile is not counted; there is enough kept for that.

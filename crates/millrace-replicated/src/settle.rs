@@ -74,7 +74,9 @@ impl Settler<'_> {
                 }
                 Published::At(_) | Published::Refused => match self.look(tail, &message)? {
                     Found::Ours => return Ok(()),
-                    Found::Nothing => "refused, and nothing is there that it was refused for".into(),
+                    Found::Nothing => {
+                        "refused, and nothing is there that it was refused for".into()
+                    }
                 },
                 Published::Silent(silence) => silence.to_string().into(),
             };

@@ -145,6 +145,11 @@ impl State {
             return self.silence(Duration::ZERO, "full");
         }
         let answer = if expected != self.last() + self.proposed.len() as u64 {
+            if self.proposed.is_empty() && self.roll(faults.misplaced / 4) {
+                self.happened.misplaced += 1;
+                self.commit(message.clone());
+                return Published::At(self.last());
+            }
             self.happened.refused_for_proposals += u64::from(expected == self.last());
             Published::Refused
         } else if self.roll(faults.slow_commit) || !self.proposed.is_empty() {
