@@ -32,18 +32,23 @@ const STEPS: usize = 150;
 /// Nodes that wait for the log at the same time.
 const WAITING_MAX: u32 = 2;
 
+/// Of an owner.
+type Nonce = [u8; 16];
+/// Places and ids of records, in order.
+type Shown = Vec<(Position, u64)>;
+
 struct Node {
     number: usize,
     disk: SimFileSystem,
     connection: Arc<SimConnection>,
     role: Role,
     /// What this node was shown since it was started.
-    shown: Vec<(Position, u64)>,
+    shown: Shown,
 }
 
 enum Role {
     Down,
-    Following(Follower),
+    Following(Box<Follower>),
     Owning(Arc<GroupCommit>),
 }
 
@@ -51,8 +56,12 @@ enum Role {
 struct Ledger {
     next_id: u64,
     acknowledged: BTreeMap<u64, Position>,
+    /// Of appends that were fenced, and so are not there.
+    fenced: BTreeSet<u64>,
+    /// The same of those who were not to own the log.
+    losers: BTreeSet<Nonce>,
     /// By epoch: the nonce of the one who was told that it owns it.
-    owners: BTreeMap<u64, [u8; 16]>,
+    owners: BTreeMap<u64, Nonce>,
     /// What is before was truncated by an owner.
     cut: Position,
     told: Told,
@@ -177,7 +186,7 @@ impl World {
             shown.push((record.position, id_of(record.index)));
         });
         match started {
-            Ok(follower) => Role::Following(follower),
+            Ok(follower) => Role::Following(Box::new(follower)),
             Err(FollowError::Silent { .. }) => Role::Down,
             // A log that nobody can see to its end for so long looks shorter than it is.
             Err(FollowError::Ahead { .. }) => Role::Down,
@@ -185,7 +194,7 @@ impl World {
         }
     }
 
-    fn follow(&self, node: &mut Node, mut follower: Follower) -> Role {
+    fn follow(&self, node: &mut Node, mut follower: Box<Follower>) -> Role {
         if self.below(5) > 0 {
             let shown = &mut node.shown;
             let copied = follower.catch_up(&mut |record| {
@@ -218,9 +227,12 @@ impl World {
                 Role::Owning(GroupCommit::new(Box::new(journal), options))
             }
             Err(refused) => {
-                let is_fenced = matches!(refused.error, OpenError::Fenced(_));
-                self.ledger().told.lost_races += u64::from(is_fenced);
-                Role::Following(refused.follower)
+                if matches!(refused.error, OpenError::Fenced(_)) {
+                    let mut ledger = self.ledger();
+                    ledger.told.lost_races += 1;
+                    ledger.losers.insert(owner.nonce);
+                }
+                Role::Following(Box::new(refused.follower))
             }
         }
     }
@@ -260,7 +272,10 @@ impl World {
                 ledger.told.acknowledged += count;
                 return Role::Owning(group_commit);
             }
-            Some(Err(Unavailable::Fenced(_))) => ledger.told.fenced += 1,
+            Some(Err(Unavailable::Fenced(_))) => {
+                ledger.told.fenced += 1;
+                ledger.fenced.extend(first..first + count);
+            }
             Some(Err(Unavailable::NotSettled(_))) => ledger.told.not_settled += 1,
             outcome => panic!("an append ends with {outcome:?}"),
         }
@@ -341,6 +356,11 @@ impl World {
             let is_kept = final_views.iter().all(|(first, _)| at.segment() >= *first);
             assert!(is_kept || *at < ledger.cut, "record {id} was truncated by nobody");
         }
+        for id in &ledger.fenced {
+            assert_eq!(ids.get(id), None, "record {id} was fenced, and is there");
+        }
+        let is_loser = |nonce: &Nonce| ledger.losers.contains(nonce);
+        assert!(!owners.values().any(is_loser), "who was told that another owns the log owns it");
         for (epoch, nonce) in &ledger.owners {
             assert_eq!(owners.get(epoch), Some(nonce), "epoch {epoch} has the owner that was told");
         }
@@ -371,7 +391,7 @@ fn frames(messages: &[bytes::Bytes]) -> Vec<Frame> {
 }
 
 /// Places and ids of the records that count, and the owner of each epoch.
-fn counting(messages: &[bytes::Bytes]) -> (Vec<(Position, u64)>, BTreeMap<u64, [u8; 16]>) {
+fn counting(messages: &[bytes::Bytes]) -> (Shown, BTreeMap<u64, Nonce>) {
     let (mut records, mut owners) = (Vec::new(), BTreeMap::new());
     for frame in frames(messages) {
         if frame.header.kind == FrameKind::Open {
