@@ -93,13 +93,14 @@ impl Reader {
         }
     }
 
-    /// The number of the first message at or behind `from` for which `is_wanted`.
+    /// The number of the first message from `from` up to `until` for which `is_wanted`.
     pub(crate) fn find(
         &self,
         from: u64,
+        until: u64,
         is_wanted: impl Fn(&Frame) -> bool,
     ) -> Result<Option<u64>, FollowError> {
-        let (mut last, until) = (from.saturating_sub(1), self.bounds()?.last);
+        let mut last = from.saturating_sub(1);
         let mut tries = self.tries();
         while last < until {
             let messages = self.read_behind(last);
@@ -138,7 +139,7 @@ impl Reader {
         let before = Chain::before(&first.frame.header);
         if is_new {
             let leads_on = (before.counter, before.previous) == (chain.counter, chain.previous);
-            let at = Fit::EndsAt(first.sequence - 1);
+            let at = Fit::EndsAt(first.sequence.saturating_sub(1));
             return Ok(if leads_on { at } else { Fit::Misfit("it begins elsewhere") });
         }
         if chain.counter <= before.counter {
@@ -170,12 +171,12 @@ impl Reader {
                 break last;
             }
         };
-        if let Some(sequence) = self.find(estimate, is_end)? {
+        if let Some(sequence) = self.find(estimate, last, is_end)? {
             return Ok(Fit::EndsAt(sequence));
         }
         // A gap in the chain, where a journal was repaired before it became a shared log, makes the
         // estimate too late.
-        if let Some(sequence) = self.find(first.sequence, is_end)? {
+        if let Some(sequence) = self.find(first.sequence, last, is_end)? {
             return Ok(Fit::EndsAt(sequence));
         }
         if last < estimate {

@@ -173,9 +173,10 @@ impl Replicated {
         let (header, crc) =
             FrameHeader::decode(&head, place).ok_or(damaged("the copy lacks the frame"))?;
         let is_it = |frame: &Frame| (frame.header, frame.crc) == (header, crc);
-        let sequence = match reader.find(first.estimate(header.counter), is_it)? {
+        let last = reader.bounds()?.last;
+        let sequence = match reader.find(first.estimate(header.counter), last, is_it)? {
             Some(sequence) => Some(sequence),
-            None => reader.find(first.sequence, is_it)?,
+            None => reader.find(first.sequence, last, is_it)?,
         };
         sequence.ok_or(damaged("the log lacks the first frame of a segment"))
     }
