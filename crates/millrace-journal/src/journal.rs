@@ -1,9 +1,9 @@
 //! The seam: what a log must do for a journal to stand on it.
 //!
 //! Two implementations are here, [`crate::LocalJournal`] (segment files) and
-//! [`crate::MemoryJournal`]; a replicated stream is to be a third. Every one passes
-//! [`crate::conformance`]. What callers hold is [`crate::GroupCommit`], which turns many appenders
-//! into one frame at a time; nobody else appends.
+//! [`crate::MemoryJournal`]; a third, of a log that several machines share, is in
+//! `millrace-replicated`. Every one passes [`crate::conformance`]. What callers hold is
+//! [`crate::GroupCommit`], which turns many appenders into one frame at a time; nobody else appends.
 //!
 //! The contract:
 //!

@@ -20,6 +20,7 @@ pub mod local;
 pub mod memory;
 pub mod owner;
 pub mod position;
+mod received;
 pub mod record;
 pub mod store;
 

@@ -11,11 +11,12 @@
 use std::fmt;
 use std::io;
 
-use super::scan::{count_whole, end_of, fit, search, whole_in_front};
+use super::scan::{count_whole, end_of, search, whole_in_front};
 use super::segment::SegmentHeader;
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameHeader, FrameKind, Prior};
 use crate::fs::File;
 use crate::position::{Position, SegmentId};
+use crate::received::fit;
 use crate::record::RECORD_HEADER_BYTES;
 
 /// What a repair put in the place of damaged frames.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::cut::segments_from;
-use super::scan::{fit, search};
+use super::scan::search;
 use super::segment::{SegmentHeader, segment_path};
 use crate::frame::{
     Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, SEGMENT_HEADER_BYTES,
@@ -12,6 +12,7 @@ use crate::frame::{
 };
 use crate::fs::{File, FileSystem};
 use crate::position::{Position, SegmentId};
+use crate::received::fit;
 
 /// How much of a segment is looked at for frames that agree.
 const LOOKED_AT_BYTES: u64 = 16 << 20;

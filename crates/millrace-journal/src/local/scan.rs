@@ -26,7 +26,8 @@ use crate::fs::{BLOCK_BYTES, File};
 use crate::journal::Visitor;
 use crate::owner::Owner;
 use crate::position::{Epoch, Position, SegmentId};
-use crate::record::{Replayed, records};
+use crate::received::{fit, show_records};
+use crate::record::records;
 
 const WINDOW_BYTES: usize = 1 << 20;
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
@@ -227,15 +228,6 @@ fn search_block(
     Ok(())
 }
 
-/// Whether so many records fill a frame's body, by their lengths.
-pub(super) fn fit(body: &[u8], count: u32) -> bool {
-    let (mut found, mut end) = (0, 0);
-    for (start, record) in records(body).take(count as usize) {
-        (found, end) = (found + 1, start + record.record_len());
-    }
-    found == count && body.len() - end < FRAME_ALIGN
-}
-
 /// How many of the records in such a body have the right checksum.
 pub(super) fn count_whole(body: &[u8], count: u32) -> u32 {
     let counted = records(body).take(count as usize);
@@ -245,27 +237,6 @@ pub(super) fn count_whole(body: &[u8], count: u32) -> u32 {
 /// Records that are whole one behind the other, from the front.
 pub(super) fn whole_in_front(body: &[u8]) -> u32 {
     records(body).take_while(|(_, record)| record.is_intact()).count() as u32
-}
-
-fn show_records(body: &[u8], frame: &FrameHeader, visitor: &mut Visitor<'_>) -> ControlFlow<()> {
-    if frame.kind == FrameKind::Open {
-        // Its record is the journal's own.
-        return ControlFlow::Continue(());
-    }
-    let start = frame.place.plus(FRAME_HEADER_BYTES as u32);
-    // Only a gap may have records that cannot be told apart. The log goes on behind it.
-    for (offset, record) in records(body).take(frame.records as usize) {
-        // Other frames' checksums cover their records.
-        if frame.kind != FrameKind::Gap || record.is_intact() {
-            visitor(Replayed {
-                position: start.plus(offset as u32),
-                index: record.index,
-                payload_len: record.payload.len() as u32,
-                record_len: record.record_len() as u32,
-            })?;
-        }
-    }
-    ControlFlow::Continue(())
 }
 
 impl<'a> Window<'a> {
