@@ -31,7 +31,10 @@ const NAMES: [(&str, &[&str]); 10] = [
     ),
     ("ab", &["a.p50", "a.p99", "b.p50", "b.p99", "low", "estimate", "high"]),
     ("drain", &["rate", "time", "client_cpu", "server_cpu", "connections", "closed_by_server"]),
-    ("poll", &["time", "rate", "busy_handlers"]),
+    (
+        "poll",
+        &["time", "rate", "busy_handlers", "peak_handlers", "duplicates", "requests_per_message"],
+    ),
     ("sdb-csv", &["time", "rate", "puts", "p50", "p99", "syncs_per_put", "gain"]),
     (
         "fanout",
