@@ -1,4 +1,4 @@
-// What IronMQ says of a queue: type, projects, subscribers, alerts. Nothing is shown of other queues.
+// IronMQ's settings of a queue: type, projects, subscribers, alerts. Other queues show nothing.
 
 import { queuePath } from "./actions.js";
 import { h, panel, replace } from "./dom.js";

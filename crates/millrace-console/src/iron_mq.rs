@@ -1,4 +1,4 @@
-//! What a queue's page shows of IronMQ: type, projects, subscribers, alerts. Nothing of queues that
+//! The part of a queue's page about IronMQ: type, projects, subscribers, alerts. Nothing of queues that
 //! IronMQ does not know.
 
 use millrace_broker::SharedQueue;

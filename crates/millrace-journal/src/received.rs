@@ -41,7 +41,7 @@ impl Frame {
     }
 }
 
-/// Whether so many records fill a frame's body, by their lengths.
+/// Returns true if the records fill a frame's body, by their number and lengths.
 pub(crate) fn fit(body: &[u8], count: u32) -> bool {
     let (mut found, mut end) = (0, 0);
     for (start, record) in records(body).take(count as usize) {

@@ -48,7 +48,7 @@ pub(crate) enum Ended {
     NotTried,
 }
 
-/// How a message is to be delivered.
+/// The way in which a message is delivered.
 pub(crate) enum Prepared {
     Request(Request, Arc<Transport>),
     /// Within the server.

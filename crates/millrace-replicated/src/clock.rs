@@ -11,7 +11,7 @@ pub trait Clock: Send + Sync {
     fn sleep(&self, time: Duration);
 }
 
-/// How long the log is waited for.
+/// The longest wait for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// For the answer to the first try of an append.

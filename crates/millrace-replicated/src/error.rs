@@ -9,13 +9,13 @@ use millrace_journal::{OpenError, ReadError, Unavailable};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FollowError {
-    /// What is known to be in the log was not shown in time. Asking again may help.
+    /// A message that is known to be in the log was not shown in time. Asking again may help.
     #[error("the log is not readable at message {sequence}: {reason}")]
     Silent { sequence: u64, reason: Arc<str> },
     /// A message is damaged, or is not what follows. The same to every reader.
     #[error("message {sequence} of the log is damaged: {reason}")]
     Damaged { sequence: u64, reason: &'static str },
-    /// What comes next was purged. The follower is to be dropped, and one started that copies from
+    /// The next message was purged. Drop the follower, and start one that copies from
     /// the log's new beginning.
     #[error("the log begins at message {first}, behind what was copied")]
     Overtaken { first: u64 },

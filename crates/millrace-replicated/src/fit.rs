@@ -1,4 +1,4 @@
-//! Whether a copy is one of this log, and where in the log it ends.
+//! The check of a copy against the log: is it one of this log, and where in the log does it end?
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) struct First {
     pub(crate) frame: Frame,
 }
 
-/// What a copy is to the log.
+/// The relation of a copy to the log.
 pub(crate) enum Fit {
     /// It ends with the message that has this number.
     EndsAt(u64),
@@ -219,7 +219,7 @@ impl First {
     }
 }
 
-/// Whether nothing was appended to a copy yet.
+/// Returns true if nothing was appended to a copy yet.
 fn is_without_frames(copy: &UnownedLocal) -> bool {
     let journal = copy.journal();
     let tail = copy.end().tail;

@@ -22,7 +22,7 @@ use crate::log::SharedLog;
 use crate::replicated::Replicated;
 use crate::settle::{Settler, Tail, Unsettled};
 
-/// What records are shown to, in order.
+/// The receiver of records, in order.
 pub type Show<'a> = &'a mut dyn FnMut(Replayed<'_>);
 
 /// Copies the frames that count into a local journal. Nothing of this node is in the log.
@@ -265,7 +265,8 @@ pub(crate) fn put(copy: &LocalJournal, frame: &Frame) -> Result<(), FollowError>
     copy.append(frame).map_err(|error| FollowError::CopyFailed(error.to_string().into()))
 }
 
-/// Whether a frame is at one of the two places that may follow `tail`, and ends in its segment.
+/// Returns true if a frame is at one of the two places that may follow `tail`, and ends in its
+/// segment.
 fn is_placed(frame: &Frame, tail: Position, placement: Placement, segment_bytes: u32) -> bool {
     let place = frame.header.place;
     let is_next = place == tail || place == placement.roll(tail);

@@ -2,7 +2,7 @@
 
 use millrace_journal::frame::{Chain, Frame, Verdict};
 
-/// What a frame is to those who have read the log up to it.
+/// The meaning of a frame to a reader of the log up to it.
 pub(crate) enum Judged {
     /// It counts, and the chain goes on behind it.
     Counts(Chain),

@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 /// A log that several machines share. See the module for the contract.
 pub trait SharedLog: Send + Sync {
-    /// What was fixed when the log was made. Asks nobody.
+    /// The format that was fixed when the log was made. Makes no request.
     fn format(&self) -> LogFormat;
 
     /// Offers a message to follow the one with the number `expected`, 0 before the first.
@@ -29,17 +29,17 @@ pub trait SharedLog: Send + Sync {
     /// many as make up `max_bytes`, and one at least if the reader that was asked has it.
     fn read(&self, from: u64, max_bytes: usize) -> Result<Vec<(u64, Bytes)>, Silence>;
 
-    /// What is in the log. May lag behind.
+    /// The bounds of what is in the log. They may lag behind.
     fn bounds(&self) -> Result<Bounds, Silence>;
 
     /// Forgets the messages below `sequence`. Done again, it does no more.
     fn purge_before(&self, sequence: u64) -> Result<(), Silence>;
 }
 
-/// What all nodes must agree on.
+/// The format that all nodes must agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogFormat {
-    /// What frames are sealed with: 64 random bits.
+    /// The salt that frames are sealed with: 64 random bits.
     pub salt: u64,
     /// Size of the segments of all copies.
     pub segment_bytes: u32,
@@ -59,7 +59,7 @@ pub enum Published {
     Silent(Silence),
 }
 
-/// What is in a log.
+/// The first and the last message of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Number of the oldest message; one more than `last` if there is none.

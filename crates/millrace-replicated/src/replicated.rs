@@ -40,7 +40,7 @@ pub struct Replicated {
     truncated: Mutex<Truncated>,
 }
 
-/// What the log is still to forget.
+/// The part that the log is still to forget.
 struct Truncated {
     /// Everything before this segment.
     before: Option<SegmentId>,

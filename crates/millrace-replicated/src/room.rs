@@ -29,13 +29,13 @@ impl Room {
         self.left_bytes = self.left_bytes.saturating_sub(bytes.into());
     }
 
-    /// Whether there is too little for all segments up to `segment` behind the active one.
+    /// Returns true if there is too little for all segments up to `segment` behind the active one.
     pub(crate) fn lacks(&self, segment: SegmentId, active: SegmentId) -> bool {
         let segments = u64::from(segment.0.saturating_sub(active.0)) + KEPT_SEGMENTS;
         self.left_bytes < segments * u64::from(self.segment_bytes)
     }
 
-    /// Whether the log is to be asked again. One that is full is, about once a second.
+    /// Returns true if the log is to be asked again. One that is full is, about once a second.
     pub(crate) fn may_ask(&self, now: Duration) -> bool {
         self.refused_at.is_none_or(|refused_at| now >= refused_at + ASK_AGAIN_AFTER)
     }

@@ -44,13 +44,13 @@ pub(crate) enum Unsettled {
     Unknown(Arc<str>),
 }
 
-/// What was found behind the end.
+/// The finding behind the end.
 enum Found {
     Ours,
     Nothing,
 }
 
-/// What an append needs of its surroundings.
+/// The surroundings of an append.
 pub(crate) struct Settler<'a> {
     pub(crate) log: &'a dyn SharedLog,
     pub(crate) clock: &'a dyn Clock,

@@ -1,4 +1,4 @@
-//! What becomes of a node's copy: it is kept, thrown away, or refused.
+//! The fate of a node's copy: it is kept, thrown away, or refused.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

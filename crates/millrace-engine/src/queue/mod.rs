@@ -241,7 +241,7 @@ impl Queue {
         }
     }
 
-    /// How many messages the queue was sent since it was created.
+    /// Number of messages that the queue was sent since it was created.
     pub fn sent_total(&self) -> u64 {
         self.sent_total
     }

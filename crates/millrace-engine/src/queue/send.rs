@@ -81,7 +81,7 @@ impl Queue {
         }
     }
 
-    /// What the records so far tell.
+    /// Sets the number that the records so far add up to.
     pub(crate) fn replay_sent_total(&mut self, total: u64) {
         self.sent_total = total;
     }

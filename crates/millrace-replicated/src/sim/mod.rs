@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::log::{Bounds, LogFormat, Published, SharedLog, Silence};
 use state::State;
 
-/// How often each fault happens, of a thousand times.
+/// Frequency of each fault, of a thousand times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// A request does not arrive, or not yet.
@@ -54,7 +54,7 @@ impl Faults {
     }
 }
 
-/// How often each fault has happened.
+/// Number of times that each fault has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Happened {
     pub lost_requests: u64,
@@ -79,7 +79,7 @@ pub struct SimLog {
     state: Arc<Mutex<State>>,
 }
 
-/// What one node has of a [`SimLog`].
+/// One node's end of a [`SimLog`].
 pub struct SimConnection {
     log: SimLog,
     is_cut: AtomicBool,
